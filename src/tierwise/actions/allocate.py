@@ -55,7 +55,7 @@ __all__ = ["Preempt", "Repair", "allocate"]
 Preempt = Callable[[Job], None]
 """Evicts victims for a rejected job, or adds to its rejection why it does not."""
 
-_HELD_BACK = Reason("NotEnoughPods", "gang", "too few of its pods can be placed now: others are gated or missing")
+_HELD_BACK = Reason("NotEnoughPods", "gang", "too few of its pods can be placed now: the others are gated or missing")
 
 
 class Repair(Protocol):

@@ -148,12 +148,20 @@ class Batches:
         return cached_kind
 
     def _alone(self, gangs: Sequence[Job], kinds: Sequence[object], usual: Sequence[_Worth]) -> list[_Worth]:
-        """What each gang would have if the others were not there: the first has it, and so would who is alike."""
+        """The place of each gang if the others were not there.
+
+        The first gang has it already, as would gangs of its kind. So has a gang with the best place that there is.
+        """
         lowest = _Worth(waits=False, tier=int(self._cycle.topology.tier.min()), leaves=1)
-        return [
-            usual[0] if kind == kinds[0] else worth if worth == lowest else self._worth(self._arranged([gang]), gang)
-            for gang, kind, worth in zip(gangs, kinds, usual, strict=True)
-        ]
+        alone: list[_Worth] = []
+        for gang, kind, worth in zip(gangs, kinds, usual, strict=True):
+            if kind == kinds[0]:
+                alone.append(usual[0])
+            elif worth == lowest:
+                alone.append(worth)
+            else:
+                alone.append(self._worth(self._arranged([gang]), gang))
+        return alone
 
     def _arranged(self, order: Sequence[Job]) -> _Plan:
         """The places of gangs that are served in an order, off the ledger again."""

@@ -27,7 +27,7 @@ def incomplete(job: Job) -> Reason:
 
 
 _UNCONFINED = Reason(
-    "NotSupported", "profile", "its pods must stand near each other, and the profile has no network-topology-aware"
+    "NotSupported", "profile", "its pods must be near each other, and the profile has no network-topology-aware"
 )
 _UNPREPARED = Reason("NotSupported", "profile", "its pods claim devices, and the profile has no predicates")
 _NOT_ENQUEUED = Reason("NotEnqueued", "enqueue", "it has not left phase Pending")

@@ -674,11 +674,13 @@ class Reservations:
         if len(awaits) > 1:
             parts.append(f"{count(len(awaits) - 1, 'more job')} there must end before")
         if not is_known:
-            parts.append("from when is not known")
+            parts.append("its start is not known")
         if not holds:
-            parts.append("nobody is held back for it")
+            parts.append("it holds back no other job")
         elif bare:
-            parts.append("only jobs of its namespace are held back for it, as no deadline holds those before to that")
+            parts.append(
+                "it holds back only jobs of its namespace, as no deadline ensures that the jobs before it end by then"
+            )
         before = job.reserved
         if before is not None and before.start < time - _SLACK:
             parts.append(f"it was {_called(before.domain)} from {format_time(before.start)} before")
@@ -691,7 +693,7 @@ class Reservations:
         if end.source is EndSource.UNKNOWN:
             why = end.text
         elif _ends_before(end.safe, reservation):
-            why = f"{end.text}, and no deadline holds it to that"
+            why = f"{end.text}, and no deadline ensures that"
         else:
             why = f"it would still run then ({end.text})"
         whose = f"{reservation.job.key}, which has {_called(reservation.domain)} reserved {since}"

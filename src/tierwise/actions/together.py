@@ -28,7 +28,7 @@ __all__ = ["Together"]
 _ORDERS = 6
 """Orders in which gangs that start together are placed, until all of them have a place."""
 
-_NO_PLACE = "has no place beside the others"
+_NO_PLACE = "has no place together with the other gangs"
 
 _GANGS_A_STEP = 8
 """Gangs of a set of which it is read for one step whether they are what they were."""

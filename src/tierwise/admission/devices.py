@@ -83,7 +83,7 @@ def check_requests(
                     f"{option_path}.allocationMode", f'"{option.allocation_mode}" is neither ExactCount nor All'
                 )
             if option.count < 0 or (option.allocation_mode == "All" and option.count):
-                yield error(f"{option_path}.count", "it is for ExactCount alone, and greater than zero")
+                yield error(f"{option_path}.count", "it is for ExactCount only, and must be greater than zero")
             yield from check_selectors(f"{option_path}.selectors", option.selectors, trials)
     for i, constraint in enumerate(spec.constraints):
         if (constraint.match_attribute is None) is (constraint.distinct_attribute is None):

@@ -70,7 +70,8 @@ class Forest:
         scope = _scope(quota)
         if scope and name in _BUILT_IN:
             yield error(
-                "metadata.name", f"only namespace {QUOTA_NAMESPACE}, or one that the profile trusts, may have it"
+                "metadata.name",
+                f"only namespace {QUOTA_NAMESPACE}, or one that the profile trusts, may declare this quota",
             )
         for namesake in self._elsewhere[name]:
             where = namesake.metadata.namespace or "default"

@@ -123,13 +123,11 @@ async def _old_openapi(request: web.Request) -> web.Response:
 
 async def _openapi(request: web.Request) -> web.Response:
     parts = request.match_info["path"].split("/")
-    place = (
-        ("", parts[1])
-        if len(parts) == 2 and parts[0] == "api"
-        else (parts[1], parts[2])
-        if len(parts) == 3
-        else ("", "")
-    )
+    place = ("", "")
+    if len(parts) == 3:
+        place = (parts[1], parts[2])
+    elif len(parts) == 2 and parts[0] == "api":
+        place = ("", parts[1])
     document_bytes = await asyncio.to_thread(openapi.document, *place)
     if document_bytes is None:
         return _refusal(ApiFailure(404, "NotFound", "the server could not find the requested resource"))

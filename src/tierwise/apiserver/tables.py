@@ -200,9 +200,11 @@ def _restarts(statuses: object, now: float) -> str:
 
 def _node_status(raw: Raw) -> str:
     ready = [condition for condition in _items(_at(raw, ".status.conditions")) if condition.get("type") == "Ready"]
-    word = "Unknown" if not ready else "Ready" if ready[0].get("status") == "True" else "NotReady"
-    if not ready and _at(raw, ".status.allocatable") is not None:
-        word = "Ready"  # one that says nothing of itself takes pods here
+    word = "Unknown"
+    if ready:
+        word = "Ready" if ready[0].get("status") == "True" else "NotReady"
+    elif _at(raw, ".status.allocatable") is not None:
+        word = "Ready"  # a node without the condition takes pods here
     if _at(raw, ".spec.unschedulable"):
         return f"{word},SchedulingDisabled"
     return word

@@ -59,7 +59,7 @@ def was_whole(meta: ObjectMeta, *, by_status: bool) -> bool:
 def _missing(record: PodGroup, placed: list[Pod]) -> Iterator[str]:
     spec = record.spec
     if len(placed) < spec.min_member:
-        yield f"{len(placed)} of {spec.min_member} pods stand{by_part(placed)}"
+        yield f"{len(placed)} of {spec.min_member} pods are placed{by_part(placed)}"
     roles = Counter(
         pod.metadata.annotations.get("volcano.sh/task-spec") or pod.metadata.labels.get("volcano.sh/task-spec", "")
         for pod in placed
@@ -67,11 +67,11 @@ def _missing(record: PodGroup, placed: list[Pod]) -> Iterator[str]:
     if sum(spec.min_task_member.values()) <= spec.min_member:
         for role, minimum in sorted(spec.min_task_member.items()):
             if roles[role] < minimum:
-                yield f"{roles[role]} of {minimum} pods of task {role} stand"
+                yield f"{roles[role]} of {minimum} pods of task {role} are placed"
     for policy, groups in sub_groups(record, placed):
         complete = sum(len(pods) >= (policy.sub_group_size or 1) for pods in groups.values())
         if complete < (policy.min_sub_groups or 0):
-            yield f"{complete} of {policy.min_sub_groups} {part_word(policy)}s of {policy.name} stand whole"
+            yield f"{complete} of {policy.min_sub_groups} {part_word(policy)}s of {policy.name} are complete"
 
 
 def part_word(policy: SubGroupPolicy) -> str:

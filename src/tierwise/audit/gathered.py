@@ -33,7 +33,7 @@ def gathered(objects: Objects) -> Iterator[Finding]:
             domains = {tuple(_label(node, chain[name]) for name in around) for node in on}
             if len(domains) > 1:
                 shown = ", ".join(sorted(path[0] or "none" for path in domains))
-                text = f"{len(on)} pods must gather in one {layer}, and stand in {len(domains)}: {shown}"
+                text = f"{len(on)} pods must gather in one {layer}, and are in {len(domains)}: {shown}"
                 yield Finding("too-wide", gang.name, text)
 
 

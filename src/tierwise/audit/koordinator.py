@@ -76,7 +76,7 @@ def koordinator_gangs(objects: Objects) -> Iterator[Finding]:
         for audited in several:
             number = len(audited.standing())
             if audited.minimum is not None and number < audited.minimum:
-                yield Finding("part-of-gang", audited.name, f"{number} of {audited.minimum} pods stand")
+                yield Finding("part-of-gang", audited.name, f"{number} of {audited.minimum} pods are placed")
 
 
 def gang_groups(objects: Objects) -> list[tuple[list[AuditedGang], list[str]]]:

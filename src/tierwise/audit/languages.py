@@ -128,7 +128,7 @@ def _composites(objects: Objects) -> Iterator[Finding]:
         if policy is not None and pods and complete < policy.min_group_count and not started(path, _DEEPEST):
             kinds = (("PodGroups", groups), ("CompositePodGroups", inner))
             words = " and ".join(word for word, by_parent in kinds if by_parent.get(path))
-            text = f"{complete} of {policy.min_group_count} {words} stand whole"
+            text = f"{complete} of {policy.min_group_count} {words} are complete"
             yield Finding("part-of-gang", f"CompositePodGroup {path}", text)
         yield from _far(objects, fabrics, f"CompositePodGroup {path}", record, pods)
 
@@ -224,13 +224,13 @@ def _lacking(record: KaiGroup, placed: list[Pod]) -> Iterator[str]:
     if spec.min_sub_group is not None or any(sub.min_sub_group is not None for sub in listed):
         number = sum(whole(sub.name, sub.min_sub_group, sub.min_member, DEPTH) for sub in inside.get("", ()))
         minimum = len(inside.get("", ())) if spec.min_sub_group is None else spec.min_sub_group
-        yield f"{number} of {minimum} sub-groups stand whole"
+        yield f"{number} of {minimum} sub-groups are complete"
         return
     for sub in listed:
         number = len(_below(placed, sub.name, parents))
         minimum = 1 if sub.min_member is None else sub.min_member
         if sub.name not in inside and number < minimum:
-            yield f"{number} of {minimum} pods of sub-group {sub.name} stand"
+            yield f"{number} of {minimum} pods of sub-group {sub.name} are placed"
 
 
 def grove_gangs(objects: Objects) -> Iterator[Finding]:
@@ -245,7 +245,8 @@ def grove_gangs(objects: Objects) -> Iterator[Finding]:
         of = {g.name: [pod for clique, pod in cliques if clique == g.name] for g in spec.podgroups}
         for pod_group in spec.podgroups if placed and not was_whole(record.metadata, by_status=by_status) else ():
             if len(of[pod_group.name]) < pod_group.min_replicas:
-                text = f"{len(of[pod_group.name])} of {pod_group.min_replicas} pods of PodClique {pod_group.name} stand"
+                placed_text = f"{len(of[pod_group.name])} of {pod_group.min_replicas} pods"
+                text = f"{placed_text} of PodClique {pod_group.name} are placed"
                 yield Finding("part-of-gang", f"PodGang {path}", text)
         limits = [("", "", placed, spec.topology_constraint)]
         limits += [("PodClique", g.name, of[g.name], g.topology_constraint) for g in spec.podgroups]
@@ -390,7 +391,7 @@ def _below(pods: list[Pod], name: str, parents: dict[str, str]) -> list[Pod]:
 
 def _part(subject: str, placed: list[Pod], minimum: int) -> Iterator[Finding]:
     if 0 < len(placed) < minimum:
-        yield Finding("part-of-gang", subject, f"{len(placed)} of {minimum} pods stand{by_part(placed)}")
+        yield Finding("part-of-gang", subject, f"{len(placed)} of {minimum} pods are placed{by_part(placed)}")
 
 
 def _part_of(subject: str, word: str, name: str) -> str:
@@ -404,7 +405,7 @@ def _apart(objects: Objects, subject: str, pods: list[Pod], *keys: str) -> Itera
     placed_nodes = [nodes[pod.spec.node_name] for pod in pods if holds(pod) and pod.spec.node_name in nodes]
     values = {"/".join(node.metadata.labels.get(key, "") for key in keys) for node in placed_nodes}
     if len(values) > 1:
-        text = f"its pods stand in several domains of {keys[-1]}: {', '.join(sorted(values))}"
+        text = f"its pods are in several domains of {keys[-1]}: {', '.join(sorted(values))}"
         yield Finding("topology", subject, text)
 
 

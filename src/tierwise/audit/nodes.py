@@ -36,9 +36,7 @@ def nodes(objects: Objects) -> Iterator[Finding]:
     for path, pod in objects.every(Pod).items():
         if holds(pod):
             if pod.spec.node_name not in nodes_by_name:
-                yield Finding(
-                    "unknown-node", f"Pod {path}", f"stands on node {pod.spec.node_name}, which does not exist"
-                )
+                yield Finding("unknown-node", f"Pod {path}", f"is on node {pod.spec.node_name}, which does not exist")
             requests = asked(pod)
             for resource in _by_claim(pod):  # devices that a class serves are held by a claim, and not by the node
                 requests.pop(resource, None)
@@ -97,7 +95,7 @@ def neighbours(objects: Objects) -> Iterator[Finding]:
             value, together = next((v, t) for v, t in places[key].items() if path in t)
             for partner in together if value else ():
                 if partner != path and (ours(pod) or ours(pods[partner])) and _means(pod, term, pods[partner], spaces):
-                    text = f"stands in {key} {value} beside {partner}, which its anti-affinity excludes"
+                    text = f"is in {key} {value} beside {partner}, which its anti-affinity excludes"
                     yield Finding("excluded-neighbour", f"Pod {path}", text)
 
 
@@ -177,7 +175,7 @@ def volumes(objects: Objects) -> Iterator[Finding]:
             elif volume is not None and pod.spec.node_name in nodes:
                 labels = nodes[pod.spec.node_name].metadata.labels
                 if not _reached(volume, labels) and not _served_by_driver(volume):
-                    text = f"stands on node {pod.spec.node_name}, which does not reach volume {volume.metadata.name}"
+                    text = f"is on node {pod.spec.node_name}, which does not reach volume {volume.metadata.name}"
                     yield Finding("volume-out-of-reach", f"Pod {path}", f"{text} of claim {name}")
     for name, paths in users.items():
         if len(paths) > 1:
@@ -266,7 +264,7 @@ def devices(objects: Objects) -> Iterator[Finding]:
             if found is None or found.status.allocation is None or not _reserved(found, pod):
                 yield Finding("without-devices", f"Pod {path}", f"was bound, and ResourceClaim {name} is not its own")
             elif pod.spec.node_name in nodes and not _in_reach(found, nodes[pod.spec.node_name]):
-                text = f"stands on node {pod.spec.node_name}, which does not reach the devices of {name}"
+                text = f"is on node {pod.spec.node_name}, which does not reach the devices of {name}"
                 yield Finding("device-out-of-reach", f"Pod {path}", text)
 
 

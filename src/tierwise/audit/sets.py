@@ -44,7 +44,7 @@ def sets(objects: Objects, languages: Mapping[str, Named]) -> Iterator[Finding]:
         if most:
             yield from _crowded(of, tier, most, domains, parts)
         elif not any(set().union(*parts.values()) <= domain for domain in domains):
-            text = f"{len(parts)} parts must stand in one {tier}, and none holds them"
+            text = f"{len(parts)} parts must be in one {tier}, and none holds them"
             yield Finding("not-together", f"set {of}", text)
 
 
@@ -69,7 +69,7 @@ def _crowded(
     for domain in domains:
         inside = sorted(part for part, own in parts.items() if not own.isdisjoint(domain))
         if len(inside) > most:
-            text = f"{len(inside)} parts stand in one {tier}, and {most} may: {', '.join(inside[:4])}"
+            text = f"{len(inside)} parts are in one {tier}, and {most} may: {', '.join(inside[:4])}"
             yield Finding("not-apart", f"set {of}", text)
 
 

@@ -85,7 +85,7 @@ class Fabrics:
             for domain in self.domains("" if fabric == "HyperNode" else fabric, entry.get("tier")):
                 inside = sum(not nodes.isdisjoint(domain) for nodes in node_sets)
                 if inside > limit:
-                    text = f"{inside} {word}s stand in one {entry.get('tier')}, and {limit} may"
+                    text = f"{inside} {word}s are in one {entry.get('tier')}, and {limit} may"
                     yield Finding("not-apart", subject, text)
 
     def tree(self, fabric: str) -> _Tree:
@@ -116,19 +116,19 @@ class Fabrics:
         nodes = {pod.spec.node_name for pod in pods}
         domains = self.domains(fabric, tier)
         if not domains:
-            return f"{len(pods)} pods stand, and fabric {fabric or 'HyperNode'} has no domain of tier {tier}"
+            return f"{len(pods)} pods are placed, and fabric {fabric or 'HyperNode'} has no domain of tier {tier}"
         of_fabric = f"of fabric {fabric or 'HyperNode'}"
         if spread:
             level = f"tier {tier}" if isinstance(tier, int) else f"{tier}"
             used = sum(not nodes.isdisjoint(domain) for domain in domains)
             if used >= spread:
                 return ""
-            return f"{len(pods)} pods must stand in {spread} domains of {level} {of_fabric}, and stand in {used}"
+            return f"{len(pods)} pods must be in {spread} domains of {level} {of_fabric}, and are in {used}"
         if any(nodes <= domain for domain in domains):
             return ""
         kind_of_domain = f"domain of tier {tier}" if isinstance(tier, int) else f"{tier}"
         place = f"one {kind_of_domain} {of_fabric}"
-        return f"{len(pods)} pods on {len(nodes)} nodes must stand in {place}, and none holds them"
+        return f"{len(pods)} pods on {len(nodes)} nodes must be in {place}, and none holds them"
 
 
 def _fabric(meta: ObjectMeta) -> str:
@@ -231,7 +231,7 @@ class _Tree:
         if any(tier <= limit for tier in tiers):
             return ""
         where = f"only one of tier {min(tiers)} holds them" if tiers else "none holds them"
-        return f"{len(pods)} pods on {len(nodes)} nodes must stand within one hyperNode of tier {limit}, and {where}"
+        return f"{len(pods)} pods on {len(nodes)} nodes must be within one hyperNode of tier {limit}, and {where}"
 
     def domains(self, tier: object) -> list[frozenset[str]]:
         """The sets of nodes of the widest hyperNodes whose tier is at most this one.

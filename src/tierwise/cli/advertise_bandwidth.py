@@ -33,10 +33,10 @@ def advertise_bandwidth(
     node: str = option("--node NAME", "The node.  [env: NODE_NAME]", env="NODE_NAME"),
     interface: str = option("--interface NAME", "Default: the interface of the default route.", default=""),
     given: str | None = option("--speed QUANTITY", "Bits per second, for interfaces that do not say: 10G."),
-    sysfs: Path = option("--sysfs", "Where /sys of the node is.", default="/sys"),
-    procfs: Path = option("--procfs", "Where /proc of the node is.", default="/proc"),
+    sysfs: Path = option("--sysfs", "Folder of the node's /sys.", default="/sys"),
+    procfs: Path = option("--procfs", "Folder of the node's /proc.", default="/proc"),
     interval: int = option("--interval", "Seconds to the next.", default=300, least=10, most=86400),
-    once: bool = option("--once", "Look once, and end."),
+    once: bool = option("--once", "Publish once and exit."),
     printed: bool = options.printed,
     cluster: ClusterAccess,
 ) -> None:

@@ -56,7 +56,7 @@ def defrag(
     execute: bool = option(
         "--execute", "Carry the plan out, move by move, with a check after each; with -f, on a cluster in memory."
     ),
-    resume: bool = option("--resume", "Go on with an execution that has broken off, by its record."),
+    resume: bool = option("--resume", "Continue an interrupted execution from its record."),
     step_time: float | None = option(
         "--step-time TIME",
         "How long a move may take until its job gets its old places back.  [default: 10m]",
@@ -234,7 +234,7 @@ def _carry_out(
         record = next_record
         show_record(record)
         if extended:
-            click.echo("tierwise: its places stay held for an hour; --resume goes on", err=True)
+            click.echo("tierwise: the places of its pods stay reserved for an hour; --resume continues", err=True)
             return record
         if not record.over:
             cluster.wait(Version(2**62), 0.5)

@@ -25,7 +25,9 @@ def drainable(
     tier: str = option(
         "--tier TIER", "Domains of this tier, by number or name, or `node`.  [default: the lowest]", default=""
     ),
-    together: int = option("--together K", "Also find K of them that can go at once.", default=0, least=0, most=64),
+    together: int = option(
+        "--together K", "Also find K domains that can be drained together.", default=0, least=0, most=64
+    ),
     output: Output,
 ) -> None:
     """Show what draining each domain would break, move and cost, the cheapest first.

@@ -21,8 +21,10 @@ def eta(
     *,
     jobs: tuple[str, ...] = argument("[JOB]..."),
     inputs: Inputs,
-    runs: int | None = option("--runs", "Runs ahead where ends are uncertain.  [default: 21]", least=1, most=1001),
-    seed: int = option("--seed", "Of the ends that runs draw.", default=1, least=0),
+    runs: int | None = option(
+        "--runs", "Number of simulated futures if the ends of jobs are uncertain.  [default: 21]", least=1, most=1001
+    ),
+    seed: int = option("--seed", "Seed of the random ends of jobs.", default=1, least=0),
     output: ListOutput,
 ) -> None:
     """Say when the JOBs that wait, or all of them, are expected to start, and what that depends on.

@@ -27,7 +27,9 @@ def hold(
     *,
     jobs: tuple[str, ...] = argument("[JOB]..."),
     queue: tuple[str, ...] = option("--queue NAME", "Hold all jobs of a queue or quota."),
-    reason: str = option("--reason TEXT", "Why; whoever asks why a job waits is told.", required=True),
+    reason: str = option(
+        "--reason TEXT", "The reason, which is shown to everyone who asks why a job waits.", required=True
+    ),
     source: Source,
 ) -> None:
     """Let JOBs, or all jobs of queues, wait until they are released: pods that run stay, pending ones do not start.

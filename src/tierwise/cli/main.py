@@ -36,7 +36,7 @@ VERBS = {
     "queue": ("tierwise.cli.queue:queue", "Show the jobs that wait, by queue and place, and what makes their order."),
     "nodes": ("tierwise.cli.nodes:nodes", "Show the states of nodes by domain or label."),
     "hold": ("tierwise.cli.hold:hold", "Let jobs or queues wait until they are released, with a reason."),
-    "release": ("tierwise.cli.hold:release", "Take the hold from jobs or queues."),
+    "release": ("tierwise.cli.hold:release", "Release jobs or queues that are held."),
     "forgive": ("tierwise.cli.forgive:forgive", "Forgive nodes the starts of pods that failed there."),
     "drainable": ("tierwise.cli.drainable:drainable", "Show what draining each domain would break, move and cost."),
     "top": ("tierwise.cli.top:top", "Show what is in use, and what is free for gangs of which size."),

@@ -64,7 +64,7 @@ class Played(msgspec.Struct, frozen=True, kw_only=True):
 
     served: bool = option("--serve", "Open the page when the run is over, to play it moment by moment, until Ctrl-C.")
     names: tuple[str, ...] = hosts
-    listen: tuple[str, int] | None = place(f"With --serve: where the page is.  [default: {PLACE}]")
+    listen: tuple[str, int] | None = place(f"With --serve: address of the page.  [default: {PLACE}]")
 
     def opening(self) -> Opening | None:
         if self.served:

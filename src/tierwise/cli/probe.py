@@ -40,7 +40,7 @@ def probe(
     count: int = option("--count", "Round trips per node.", default=100, least=1, most=1000),
     timeout: float = option("--timeout", "Seconds per node.", default=5.0, least=0.1, most=60),
     interval: int = option("--interval", "Seconds to the next.", default=300, least=10, most=86400),
-    once: bool = option("--once", "Measure once, and end."),
+    once: bool = option("--once", "Measure once and exit."),
     namespace: str = option("--namespace", "Of the ConfigMap.", default="default"),
     name: str = option("--name", "Of the ConfigMap.", default="netperf-metrics"),
     printed: bool = options.printed,

@@ -174,7 +174,7 @@ def _explain_job(recorded: RecordedCycle, repetition: Repetition, name: str, out
 
 
 def _list(journal: Journal, job: str | None, output: Output) -> None:
-    path = None if job is None else job if "/" in job else f"default/{job}"
+    path = f"default/{job}" if job is not None and "/" not in job else job
     rows: list[Raw] = []
     waiting: dict[str, tuple[str, str, str]] = {}
     for cycle in journal.cycles():

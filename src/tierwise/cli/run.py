@@ -66,21 +66,21 @@ class ServeOptions(msgspec.Struct, frozen=True, kw_only=True):
     )
     cycle_limit: float = option(
         "--cycle-limit SECONDS",
-        "End the process where a cycle still decides after so long: a standby or a restart goes on.",
+        "End the process if a cycle takes longer than this; a standby or a restart takes over.",
         default=120.0,
         least=1.0,
     )
     period: float = option(
-        "--period SECONDS", "Look again after so long even where nothing has changed.", default=5.0, least=0.1
+        "--period SECONDS", "Run a cycle after this time even if nothing has changed.", default=5.0, least=0.1
     )
-    no_leader_election: bool = option("--no-leader-election", "Act without holding a lease: there is no other.")
-    lease_name: str | None = option("--lease-name NAME", "Which lease the leader holds.  [default: by the command]")
+    no_leader_election: bool = option("--no-leader-election", "Act without a lease, because no other replica runs.")
+    lease_name: str | None = option("--lease-name NAME", "Name of the leader's lease.  [default: by the command]")
     lease_namespace: str | None = option(
         "--lease-namespace NAME",
-        "Where the lease and records are.  [default: the namespace that this runs in, else kube-system]",
+        "Namespace of the lease and of the records.  [default: the namespace that this runs in, else kube-system]",
     )
     lease_duration: float = option(
-        "--lease-duration SECONDS", "How long others wait for a leader that is silent.", default=15.0, least=1.5
+        "--lease-duration SECONDS", "How long other replicas wait for a silent leader.", default=15.0, least=1.5
     )
     debug_port: int | None = option(
         "--debug-port PORT",
@@ -97,7 +97,7 @@ class ServeOptions(msgspec.Struct, frozen=True, kw_only=True):
         "Send a trace of each cycle to this collector by OTLP over HTTP.  [default: none is made]",
     )
     trace_gangs: float = option(
-        "--trace-gangs SECONDS", "Gangs that take so long have a span of their own.", default=0.05, least=0.0
+        "--trace-gangs SECONDS", "Give gangs that take longer than this a span of their own.", default=0.05, least=0.0
     )
     listen: tuple[str, int] | None = connection.listen
     log_level: str = connection.log_level
@@ -108,10 +108,10 @@ class DefragOptions(msgspec.Struct, frozen=True, kw_only=True):
 
     rooms: tuple[str, ...] = option(
         "--defrag SHAPExPODS@TIER",
-        "Keep room open for such a gang: move pods where none fits. May be repeated.  [default: never]",
+        "Keep room for a gang of this shape: move pods if it fits nowhere. May be repeated.  [default: never]",
     )
     defrag_every: float = option(
-        "--defrag-every TIME", "How often to look whether there is room.", default="10m", read=options.seconds
+        "--defrag-every TIME", "How often to check whether there is room.", default="10m", read=options.seconds
     )
     defrag_moves: int = option("--defrag-moves N", "How many jobs may be moved in an hour.", default=4, least=0)
     defrag_hours: float = option(

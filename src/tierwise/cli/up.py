@@ -60,7 +60,7 @@ def up(
     filenames: tuple[str, ...] = options.optional_filenames,
     nodes: int | None = options.nodes,
     config_file: str | None = options.config,
-    listen: tuple[str, int] = place("Where the API and the page are.", PLACE),
+    listen: tuple[str, int] = place("Address of the API and of the page.", PLACE),
     speed: float = option(
         "--speed N", "How many times as fast as they ask for pods start, run and stop.", default=1.0, above=0
     ),

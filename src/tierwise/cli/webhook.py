@@ -31,15 +31,15 @@ _RENEW = 3600.0
 def webhook(
     *,
     cluster: ClusterAccess,
-    no_cluster: bool = option("--no-cluster", "Judge every object by itself, without a look at the others."),
+    no_cluster: bool = option("--no-cluster", "Judge every object by itself, without reading the others."),
     host: str = option("--host", "Address to answer reviews on.", default="0.0.0.0"),
     port: int = option("--port", "Port to answer them on.", default=8443, least=1, most=65535),
     tls_folder: Path = option(
-        "--tls-folder FOLDER", "Where tls.crt and tls.key are; they are read again when they change.", required=True
+        "--tls-folder FOLDER", "Folder of tls.crt and tls.key, which are read again when they change.", required=True
     ),
     self_signed: bool = option("--self-signed", "Make the certificate, keep it in a Secret, and renew it."),
     namespace: str | None = option(
-        "--namespace NAME", "Of Secret and Service.  [default: where this runs, else tierwise]"
+        "--namespace NAME", "Namespace of the Secret and of the Service.  [default: where this runs, else tierwise]"
     ),
     listen: tuple[str, int] | None = connection.listen,
     log_level: str = connection.log_level,

@@ -25,7 +25,7 @@ __all__ = ["why"]
 def why(
     *,
     pod: str = argument("NAMESPACE/POD|CODE"),
-    namespace: str = option("-n --namespace NAME", "Of a pod without one.", default="default"),
+    namespace: str = option("-n --namespace NAME", "Namespace of a pod that is named without one.", default="default"),
     inputs: Inputs,
     output: ListOutput,
 ) -> None:

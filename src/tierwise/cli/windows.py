@@ -16,7 +16,7 @@ __all__ = ["windows"]
 def windows(
     *,
     slurm: str = option("--from-slurm FILE", "What `scontrol show reservation` prints (or -).", required=True),
-    zone: str = option("--time-zone NAME", "On whose clock Slurm's times are.", default="UTC"),
+    zone: str = option("--time-zone NAME", "Time zone of Slurm's times.", default="UTC"),
 ) -> None:
     """Print Slurm's reservations of nodes as Windows.
 

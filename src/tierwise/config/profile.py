@@ -42,11 +42,11 @@ class PluginChoice(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     name: str
     arguments: Annotated[Mapping[str, Any], _says("see the page of the plugin")] = {}
-    off: Annotated[frozenset[str], _says("points that it takes no part in")] = msgspec.field(
+    off: Annotated[frozenset[str], _says("extension points that are switched off for it")] = msgspec.field(
         name="disabled",  # YAML reads a bare off as false
         default=frozenset(),
     )
-    weight: Annotated[float, _says("of its node scores among those of others", ge=0)] = 1.0
+    weight: Annotated[float, _says("weight of its node scores among those of the other plugins", ge=0)] = 1.0
     scheduler: Annotated[str | None, _says("whose pods it serves; empty for the first listed, null for all")] = None
 
     def enabled(self, point: str) -> bool:
@@ -63,7 +63,7 @@ class Profile(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields
         tuple[str, ...], _says("names with plugins of their own; the first one's serve all other pods too")
     ] = ()
     immediate_preemption: Annotated[
-        bool, _says("who finds no place makes room before the next one's turn (Kubernetes), not in a later action")
+        bool, _says("a job without a place evicts before the next job's turn (Kubernetes), not in a later action")
     ] = False
     preempt_actions: Annotated[
         Mapping[str, frozenset[str]], _says("by scheduler: the actions that preempt at once; else all")
@@ -80,7 +80,9 @@ class Profile(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields
     max_waiting_pods: Annotated[
         int, _says("pods of a namespace that wait and are looked at, the first in line; 0: all", ge=0)
     ] = WAITING
-    feature_gates: Annotated[Mapping[str, bool], _says("those that are set; the others are as their stage says")] = {}
+    feature_gates: Annotated[
+        Mapping[str, bool], _says("feature gates that are set; the others follow their stage")
+    ] = {}
     notes: Annotated[tuple[str, ...], _says("settings of its file that have no effect here, for messages")] = ()
     spelled: Annotated[Mapping[str, str], _says("plugins that its file calls by other names, for messages")] = {}
 

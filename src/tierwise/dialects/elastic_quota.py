@@ -266,7 +266,7 @@ class Quotas:
             if parent in scope.records:
                 above = self._names[scope.namespace, parent]
             elif scope.namespace and parent in self._trusted.records and parent != claim:
-                text = f"quota {parent} is not this namespace's to stand below: it does not claim namespace"
+                text = f"quota {parent} cannot be the parent: it does not claim namespace"
                 self._fault(record, "QuotaNotTrusted", f"{text} {scope.namespace}")
                 above = claim
             else:

@@ -108,7 +108,8 @@ def _names(domains: Sequence[Domain]) -> dict[Domain, str]:
     for domain in domains:
         value, path = domain[-1][1], "/".join(value for _, value in domain)
         labels = ",".join(f"{key}={value}" for key, value in domain)
-        names[domain] = value if values[value] == 1 else path if paths[path] == 1 and path not in values else labels
+        unique = path if paths[path] == 1 and path not in values else labels
+        names[domain] = value if values[value] == 1 else unique
     return names
 
 

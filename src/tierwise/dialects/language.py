@@ -2,7 +2,7 @@
 
 Its folder holds the record (`language.py`) and what reads its objects. What other rooms do with them is named by the
 record as "module:function" and loaded on use, since these rooms lie above this one. The audit's check shares no code
-with what reads: a contract of the import linter holds it to that.
+with what reads: a contract of the import linter ensures that.
 """
 
 from __future__ import annotations

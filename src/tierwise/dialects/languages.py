@@ -151,7 +151,7 @@ def names(pod: Pod, marks: Set[str] | None = None) -> tuple[Name, ...]:
 
 
 def plain(name: Name) -> Name:
-    """The group that a name is of; what follows in brackets tells apart pods that say different things of it."""
+    """The group that a name is of; what follows in brackets tells apart pods that have different values of it."""
     language, path = name
     if path.endswith(")"):
         return (language, path.partition(" (")[0])

@@ -91,7 +91,7 @@ class EtaReport(msgspec.Struct, frozen=True, rename={"sources": "endsFrom", "unk
     cycles: int  # of all of them
     stopped: str = ""  # why some runs were not brought to their end
     sources: tuple[tuple[str, int], ...] = ()  # where expected ends come from, and of how many jobs
-    unknown: tuple[str, ...] = ()  # names of running jobs whose end is not known: they are taken to stay
+    unknown: tuple[str, ...] = ()  # names of running jobs whose end is not known: they are assumed to keep running
 
 
 def lasting(seconds: float) -> str:

@@ -174,7 +174,9 @@ def _tail(text: str, width: int) -> str:
 def wrapped(text: Text, width: int, *, first: Text | str = "", rest: Text | str | None = None) -> list[Text]:
     """Lines of at most `width` cells, broken between words; `first` leads the first line, `rest` the others."""
     lead = first if isinstance(first, Text) else Text(first)
-    follow = Text(" " * lead.cell_len) if rest is None else rest if isinstance(rest, Text) else Text(rest)
+    if rest is None:
+        rest = " " * lead.cell_len
+    follow = rest if isinstance(rest, Text) else Text(rest)
     room = max(8, width - max(lead.cell_len, follow.cell_len))
     plain = text.plain
     bounds = pairwise((0, *_breaks(plain, room), len(plain)))

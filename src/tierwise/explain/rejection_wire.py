@@ -22,7 +22,9 @@ FORMAT: Final = 2
 
 def pod_group_of(job: Job, task: Task) -> str:
     """The pod group of a task, empty for a lone pod."""
-    return task.role if job.gangs else job.key if job.declared else ""
+    if job.gangs:
+        return task.role
+    return job.key if job.declared else ""
 
 
 def rejection_wire(rejection: Rejection | None) -> Raw:
@@ -77,9 +79,10 @@ def eviction_wire(attempts: Sequence[EvictionAttempt]) -> list[Raw]:
 
 
 def _bundle_wire(note: BundleSummary) -> Raw:
+    gang_kind = "Safe" if note.safe else "Whole"
     return {
         "podGroup": note.job,
-        "kind": "Single" if note.by_pod else "Safe" if note.safe else "Whole",
+        "kind": "Single" if note.by_pod else gang_kind,
         "pods": note.tasks,
         "efficiency": None if note.efficiency >= FREE else note.efficiency,
         "evicted": note.taken,

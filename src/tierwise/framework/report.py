@@ -153,7 +153,7 @@ class Reservation(msgspec.Struct, frozen=True):
     lapses: float = inf  # when it holds nobody back any more, if none of these has ended by then
     bare: bool = False  # its moment rests on words of its own namespace that have no deadline or record behind them
     names: tuple[Named, ...] = ()  # what of the text is not for every namespace
-    refused: Reason | None = None  # why nobody is held back for it although its moment would allow that
+    refused: Reason | None = None  # why it holds back no other job although its moment would allow that
 
     def binds(self, namespace: str) -> bool:
         """Whether jobs of a namespace are held back for it: the word of another namespace does not count for them."""

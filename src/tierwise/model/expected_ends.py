@@ -193,7 +193,7 @@ class ExpectedEnds:
         if planned == end.planned:
             return end
         held = "no deadline" if planned == inf else f"a deadline at {format_time(planned)}"
-        text = end.text if self.word_counts(end, of, by) else f"{end.text}, and {held} holds it to that"
+        text = end.text if self.word_counts(end, of, by) else f"{end.text}, and {held} ensures that"
         seen = msgspec.structs.replace(end, text=text, planned=planned, overdue=False, lapses=inf, broken=False)
         return self._judged(seen, start)
 

@@ -48,13 +48,13 @@ class Coscheduling:
     def _unreadable(self, gather: Gather) -> Reason | None:
         if not gather.fault:
             return None
-        return Reason("UnreadableGather", _NAME, f"what it asks of the network cannot be read: {gather.fault}")
+        return Reason("UnreadableGather", _NAME, f"its network constraints cannot be read: {gather.fault}")
 
     def _without_tree(self, gather: Gather) -> Reason | None:
         if self._exists or not _asks(gather):
             return None
         why = self._faults[0] if self._faults else 'there is no ClusterNetworkTopology named "default"'
-        return Reason("NoTopology", _NAME, f"it is to be gathered, and the cluster has no network topology: {why}")
+        return Reason("NoTopology", _NAME, f"its pods must be gathered, and the cluster has no network topology: {why}")
 
     def _unknown_layer(self, gather: Gather) -> Reason | None:
         """A layer that limits must exist; one that is only preferred may not."""

@@ -56,13 +56,9 @@ class ResourceStrategyFit(OwnScores):
     def effect(self, ask: Ask) -> ScoreEffect:
         """A task raises its own node where all is packed, and lowers it where something is spread."""
         most = {self._strategies[r][0] for r in self._counted(ask.shape).tolist()}
-        return (
-            ScoreEffect.FIXED
-            if not most or not self._weight
-            else ScoreEffect.ROW
-            if most == {True}
-            else ScoreEffect.FREE
-        )
+        if not most or not self._weight:
+            return ScoreEffect.FIXED
+        return ScoreEffect.ROW if most == {True} else ScoreEffect.FREE
 
     def _scored(self, ask: Ask, rows: Rows) -> Floats:
         total = self._spared(ask.shape)[rows].copy()

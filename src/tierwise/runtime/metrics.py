@@ -102,9 +102,9 @@ _SCHEDULER: Final[Mapping[str, str]] = {
     "gauge tierwise_slow_writes namespace": (
         "Writes that have had no answer for more than a second, by the namespace that they are about."
     ),
-    "gauge tierwise_slow_writes_seconds namespace": "For how long the oldest of them has had none.",
+    "gauge tierwise_slow_writes_seconds namespace": "Seconds that the oldest of these has waited for its answer.",
     "gauge tierwise_told_later what": "Events and statuses that wait to be written behind binds.",
-    "gauge tierwise_told_later_seconds what": "For how long the oldest of them has waited.",
+    "gauge tierwise_told_later_seconds what": "Seconds that the oldest of these writes has waited.",
     "counter tierwise_effects_total effect ok": "Changes asked of the cluster.",
     "gauge tierwise_watch_lag_seconds kind": "Time since the watch of a kind last had news.",
     "gauge tierwise_cache_drift_objects kind": (

@@ -75,7 +75,7 @@ class OneAtATime:
     async def __call__(self, work: Callable[[], T]) -> T:
         """Result of the work, which runs in a thread."""
         if self._busy.locked():
-            raise web.HTTPConflict(text="somebody else is measuring: try again later\n")
+            raise web.HTTPConflict(text="another measurement is running: try again later\n")
         async with self._busy:
             return await asyncio.to_thread(work)
 

@@ -106,7 +106,7 @@ class Caught(msgspec.Struct, frozen=True, omit_defaults=True):
         """Whose time it was, in words."""
         kind, name = self.culprit
         if not kind:
-            return "nobody had most of the time"
+            return "no plugin, action or object took most of the time"
         used = f", and used {self.steps} steps of search" if self.steps else ""
         return f"{kind} {name} had {round(100 * self.share)} % of the time{used}"
 

@@ -28,7 +28,7 @@ _TOGETHER: Final = 16
 _LONGEST: Final = 4096
 """Characters of one change, and of the name of a job."""
 
-NO_QUESTIONS: Final = "no questions are answered here: of simulated traces, and before the first cycle"
+NO_QUESTIONS: Final = "questions cannot be answered for simulated traces or before the first cycle"
 _BUSY: Final = "too many questions are worked on: close one, or try again in a moment\n"
 
 

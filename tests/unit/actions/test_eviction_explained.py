@@ -106,15 +106,17 @@ def test_vetoes_are_named() -> None:
     outcome = told(FULL, urgent(""), scene=scene, budgets=True)
 
     assert [] == outcome.evictions
-    assert "in r0 2 pods could go, pdb spares 2, which frees too little" in message(outcome, "urgent-0")
+    assert "in r0 2 pods could be evicted, plugin pdb protects 2, which frees too little" in message(
+        outcome, "urgent-0"
+    )
 
 
 def test_marks_are_named() -> None:
-    """Where marks stand in the way, the message does not claim that the marked pods could go."""
+    """Where marks stand in the way, the message does not claim that the marked pods could be evicted."""
     outcome = told(replace(FULL, kept=True), urgent(""))
 
     assert [] == outcome.evictions
-    assert "2 pods could go, 2 marked not preemptable, which frees too little" in message(outcome, "urgent-0")
+    assert "2 pods could be evicted, 2 marked not preemptable, which frees too little" in message(outcome, "urgent-0")
 
 
 def test_a_gang_that_never_preempts_says_so() -> None:

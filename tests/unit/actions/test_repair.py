@@ -208,7 +208,7 @@ def test_pods_that_nobody_would_make_anew_stay() -> None:
 
     told = [child.reason.text for child in stuck.report.rejections["default/train"].children]
     assert ({}, {}) == (_evicted(lost), _evicted(stuck))
-    assert told[0].endswith("elsewhere: nobody would make pod default/train-0 anew")
+    assert told[0].endswith("elsewhere: no controller would recreate pod default/train-0 anew")
 
 
 # -- replacements
@@ -502,7 +502,7 @@ def test_borrowers_give_back_at_once() -> None:
     others = (_gang("lent", tasks=1, on="n2", marks=BORROWER), _gang("busy", tasks=1, on="n1"))
     outcome = allocate(world, owner, *others)
 
-    assert {"lent-0": "it gives back a spare, whose owner has lost a node"} == _evicted(outcome)
+    assert {"lent-0": "it gives back a spare node, because the owner of the spare has lost a node"} == _evicted(outcome)
     assert {"n2": 1} == waiting(outcome, "train")
 
 

@@ -124,12 +124,12 @@ def test_parts_of_nodes_count() -> None:
 
 
 def test_what_ends_unknown_is_waited_for_without_a_time() -> None:
-    """The gang has a domain without a moment, and nobody is held back for it."""
+    """The gang has a domain without a moment, and it holds back no other job."""
     found = report(profile(), running("a", "n0"), running("b", "n2", ago=2 * HOUR), BIG, job("x", lasts="1m", turn=2))
 
     assert {"big": ("r1", inf)} == reserved(found)
     assert "it is not known how long it runs" in found.reservations[0].text
-    assert found.reservations[0].text.endswith("from when is not known; nobody is held back for it")
+    assert found.reservations[0].text.endswith("its start is not known; it holds back no other job")
     assert {"x"} == started(found)
 
 

@@ -197,7 +197,7 @@ def test_who_is_not_believed_hears_why() -> None:
     found = _report(profile(), ENDING, ALL, in_namespace("other", job("x", turn=2, lasts="20m")))
 
     text = found.rejections["other/x"].reason.text
-    assert text.endswith("it states 20m, and no deadline holds it to that")
+    assert text.endswith("it states 20m, and no deadline ensures that")
 
 
 def _ended(number: int, seconds: int) -> list[Raw]:

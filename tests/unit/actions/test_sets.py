@@ -230,7 +230,7 @@ def test_a_set_that_starts_together_starts_whole_or_not_at_all() -> None:
     assert {} == racks
     assert {
         "decode": "SetWaits: set serve/0 starts together: it is placed with prefill",
-        "prefill": "SetWaits: set serve/0 starts together, and prefill has no place beside the others",
+        "prefill": "SetWaits: set serve/0 starts together, and prefill has no place together with the other gangs",
     } == why
 
     assert {"decode": "r1", "prefill": "r1"} == stand(fabric({"s0": "r0:3 r1:4"}), *pair())[0]

@@ -345,7 +345,7 @@ def test_the_auditor_names_tiers_as_people_do() -> None:
     for tier, place in ((1, "one domain of tier 1 of fabric power"), ("feed", "one feed of fabric power")):
         further: list[Raw] = [{"fabric": "power", "tier": tier}]
         (finding,) = audit(objects_of(WORLD, gang("g", 2, on="n0 n2", further=further, phase="Running")))
-        assert f"2 pods on 2 nodes must stand in {place}, and none holds them" == finding.text
+        assert f"2 pods on 2 nodes must be in {place}, and none holds them" == finding.text
 
 
 @pytest.mark.parametrize(("tier", "known"), [(0, False), (1, True), (2, False), ("feed", True), ("rack", False)])

@@ -33,7 +33,7 @@ def _meta(raw: Raw) -> Raw:
 @pytest.mark.parametrize(("standing", "broken"), [(0, False), (1, True), (2, False)])
 def test_gang_with_an_object_is_whole_or_absent(standing: int, broken: bool) -> None:
     """Nothing between none and the minimum."""
-    part = [("part-of-gang", "PodGroup default/g", "1 of 2 pods stand")]
+    part = [("part-of-gang", "PodGroup default/g", "1 of 2 pods are placed")]
 
     assert (part if broken else []) == _found(CLUSTER, gang("g", 2, running=dict.fromkeys(range(standing), "n0")))
 
@@ -59,7 +59,7 @@ def test_gangs_of_a_group_stand_together() -> None:
     """One of them whole, the other absent or not even made, is a part."""
     alone = gang("a", 2, running={0: "n0", 1: "n1"}, annotations=TOGETHER)
 
-    absent = [("part-of-gang", "PodGroup default/b", "0 of 2 pods stand")]
+    absent = [("part-of-gang", "PodGroup default/b", "0 of 2 pods are placed")]
     assert absent == _found(CLUSTER, alone, gang("b", 2, annotations=TOGETHER))
     missing = [("part-of-gang", "Gang default/b", "does not exist, and gangs that start with it are placed")]
     assert missing == _found(CLUSTER, alone)
@@ -90,7 +90,7 @@ def _annotated_gang(standing: int, *, last_made: str = EARLY, ended: bool = Fals
 
 def test_gang_of_annotations_is_whole_or_absent() -> None:
     """Its pods tell whether it was whole once: a younger one came for one that was lost, an ended one has run."""
-    part = [("part-of-gang", "Gang default/g", "2 of 3 pods stand")]
+    part = [("part-of-gang", "Gang default/g", "2 of 3 pods are placed")]
 
     assert part == _found(CLUSTER, _annotated_gang(2))
     assert [] == _found(CLUSTER, _annotated_gang(2, last_made=LATE))
@@ -103,9 +103,9 @@ def test_gang_of_annotations_is_whole_or_absent() -> None:
     ("must", "on", "said"),
     [
         ("BlockLayer", "n0 n1", ""),
-        ("BlockLayer", "n0 n2", "2 pods must gather in one BlockLayer, and stand in 2: b0, b1"),
+        ("BlockLayer", "n0 n2", "2 pods must gather in one BlockLayer, and are in 2: b0, b1"),
         ("SpineLayer", "n0 n2", ""),
-        ("SpineLayer", "n0 n3", "2 pods must gather in one SpineLayer, and stand in 2: s0, s1"),
+        ("SpineLayer", "n0 n3", "2 pods must gather in one SpineLayer, and are in 2: s0, s1"),
         ("", "n0 n3", ""),
         ("RackLayer", "n0 n3", ""),
     ],

@@ -96,7 +96,7 @@ def test_what_fits_needs_no_move() -> None:
     found = answer("defrag", "-f", *EXAMPLE, "--for", "8x2@rack")
 
     assert (True, True, [], 1) == (found["fitsNow"], found["possible"], found["moves"], found["slots"]["before"])
-    assert "nothing need be moved" in run("defrag", "-f", *EXAMPLE, "--for", "8x2@rack").stdout
+    assert "no pod has to move" in run("defrag", "-f", *EXAMPLE, "--for", "8x2@rack").stdout
 
 
 def test_a_resource_that_no_node_has() -> None:

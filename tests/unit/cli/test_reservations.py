@@ -19,7 +19,7 @@ EXAMPLE = EXAMPLES / "16-reservations"
 WITH = ("-f", EXAMPLE / "cluster.yaml", "--config", EXAMPLE / "reservations.conf", "--now", "2026-01-01T12:00:00Z")
 RESERVED = (
     "reserved rack-b from 2026-01-01T12:20:00Z; ml/tune ends then (it states 1h); "
-    "only jobs of its namespace are held back for it, as no deadline holds those before to that"
+    "it holds back only jobs of its namespace, as no deadline ensures that the jobs before it end by then"
 )
 
 

@@ -142,7 +142,7 @@ def test_a_mark_that_nobody_reads_decides_nothing(scene: str) -> None:
 
 
 def test_gangs_that_start_together_say_one_thing_of_fabrics() -> None:
-    """Two that say the same are placed, and two that say different things wait."""
+    """Two that say the same are placed, and two that have different values wait."""
     way = "koordinator, second gang"
     second = on_job(SCENES["alone"](way).manifests, way, "annotation", "tierwise.io/topology-constraints", "[]")
     both = {

@@ -146,7 +146,7 @@ def test_the_auditor_finds_a_part_of_a_gang() -> None:
         return [str(finding) for finding in audit.audit(objects) if finding.rule == "part-of-gang"]
 
     part = {0: "n0"}
-    assert ["PodGroup default/g: 1 of 2 pods stand (part-of-gang)"] == found(
+    assert ["PodGroup default/g: 1 of 2 pods are placed (part-of-gang)"] == found(
         objects_of(WORLD, plugin_gang("g", 2, on=part))
     )
     assert [] == found(objects_of(WORLD, plugin_gang("g", 2, on=part, phase="Running")))

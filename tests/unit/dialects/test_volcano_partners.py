@@ -30,7 +30,7 @@ def test_they_start_together_or_not_at_all() -> None:
     racks, why = stand(TWO, *[gang(name, 2, "abc") for name in "abc"])
 
     assert {} == racks
-    assert "SetWaits: set a+b+c starts together, and c has no place beside the others" == why["c"]
+    assert "SetWaits: set a+b+c starts together, and c has no place together with the other gangs" == why["c"]
 
 
 def test_one_that_does_not_exist_yet_is_waited_for() -> None:

@@ -917,7 +917,7 @@ def test_overlapping_sets_are_not_counted() -> None:
     )
 
     assert 1 == len(history.bindings)
-    assert all("have gone to others" not in str(report) for _, report in history.reports)
+    assert all("were given to other pods" not in str(report) for _, report in history.reports)
 
 
 def test_devices_of_a_claim_that_nobody_runs_with_are_not_counted() -> None:
@@ -931,7 +931,7 @@ def test_devices_of_a_claim_that_nobody_runs_with_are_not_counted() -> None:
     )
 
     assert {} == history.bindings
-    assert all("have gone to others" not in str(report) for _, report in history.reports)
+    assert all("were given to other pods" not in str(report) for _, report in history.reports)
 
 
 def test_devices_of_different_capacity_are_not_alike() -> None:

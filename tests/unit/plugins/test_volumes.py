@@ -554,7 +554,7 @@ def test_a_claim_for_one_pod_at_a_time_is_not_shared() -> None:
 
     assert 1 == len(_bound(*world, pod("a", "c"), pod("b", "c")))
     assert {} == _bound(*world, pod("a", "c", on="n0"), pod("b", "c"))
-    assert "cannot help while claim default/c" in _causes(*world, pod("a", "c", on="n0"), pod("b", "c"))
+    assert "cannot be used while claim default/c" in _causes(*world, pod("a", "c", on="n0"), pod("b", "c"))
 
 
 @pytest.mark.parametrize("action", ["gangpreempt", "jobpreempt", "podpreempt"])

@@ -485,13 +485,9 @@ class _Judge:
             return rejection
         nowhere = [s for s in demand.shapes if not int(cycle.fit_counts.of(s).domains(Pool.FUTURE_IDLE)[ROOT])]
         if nowhere and alone:
-            what = (
-                "its pod"
-                if len(job.tasks) == 1
-                else "any of its pods"
-                if len(nowhere) == len(demand.shapes)
-                else "some of its pods"
-            )
+            every = len(nowhere) == len(demand.shapes)
+            what = "any of its pods" if every else "some of its pods"
+            what = "its pod" if len(job.tasks) == 1 else what
             called = job.in_parts(nowhere)
             what = f"{what} ({called})" if called else what
             reason = Reason("NoFeasibleNode", "allocate", f"{empty}, no node would take {what}")

@@ -119,19 +119,20 @@ class _ClassicPreemptor(Evictor):
         if job.never_preempts:
             return Reason("NeverPreempts", self._action, marked(job))
         if cycle.pipeline.gather_options(job, job.minimum):
-            text = f"it is gathered, and {self._action} knows no domains: jobpreempt does"
+            text = f"it is gathered, and {self._action} does not plan by domain: jobpreempt does"
             return Reason("HardTopology", self._action, text)
         if cycle.snapshot.ground(job) is Ground.TREES:
-            text = f"its constraints are on several trees, and {self._action} knows no domains: gang{self._action} does"
+            trees = "its constraints are on several trees"
+            text = f"{trees}, and {self._action} does not plan by domain: gang{self._action} does"
             return Reason("HardTopology", self._action, text)
         if job.shape.apart and any(rule.constraint.hard for policy in job.policies for rule in policy.apart):
             parts = several(job.joint_word())
-            text = f"its {parts} stand apart, and {self._action} knows no domains: gang{self._action} does"
+            text = f"its {parts} stand apart, and {self._action} does not plan by domain: gang{self._action} does"
             return Reason("HardTopology", self._action, text)
         gangs: tuple[Job | SubJob, ...] = (job, *job.subs)
         limits = [limit for gang in gangs if (limit := cycle.pipeline.limit(gang)) is not None]
         if limits and min(limits) < int(cycle.topology.tier[ROOT]):
-            text = f"its topology is hard, and {self._action} knows no domains: gang{self._action} does"
+            text = f"its topology is hard, and {self._action} does not plan by domain: gang{self._action} does"
             return Reason("HardTopology", self._action, text)
         return None
 
@@ -155,9 +156,9 @@ class _ClassicPreemptor(Evictor):
             text = self._why_nobody(preemptor, of_other_jobs)
             return Reason("NotEnoughVictims", self._action, f"nothing was evicted: {text}")
         vetoes = cycle.pipeline.protected_counts(preemptor, self._in_order(candidates))
-        protected = "".join(f", {name} spares {n}" for name, n in sorted(vetoes.items()) if n)
-        text = f"{count(len(candidates), 'pod')} could go{protected}"
-        text = f"{text}: evicting on single nodes does not bring it to its minimum"
+        protected = "".join(f", plugin {name} protects {n}" for name, n in sorted(vetoes.items()) if n)
+        text = f"{count(len(candidates), 'pod')} could be evicted{protected}"
+        text = f"{text}: evicting pods on single nodes does not bring it to its minimum"
         return Reason("NotEnoughVictims", self._action, f"nothing was evicted: {text}")
 
     def _carry_out(self, job: Job, places: list[Place], victims: Ints) -> None:

@@ -93,7 +93,7 @@ class EvictionOptions(msgspec.Struct, frozen=True):
 
 _NEVER = "its minimum holds pods with preemptionPolicy Never"
 _NO_GANGS = "it makes room for the minimum of a gang, and no plugin of the profile knows gangs (gang, coscheduling)"
-_TOO_FEW = "fewer of its pods wait than its minimum lacks: others are gated, missing or not made anew yet"
+_TOO_FEW = "fewer of its pods wait than its minimum lacks: the others are gated, missing or not recreated yet"
 _ALSO = 8
 """For how many further domains plans are made that may be as good as the cheapest."""
 
@@ -612,9 +612,9 @@ class GangPreemptor(Evictor):
         marked = preemptor.stays[candidates_here]
         vetoes = self._cycle.pipeline.protected_counts(preemptor, candidates_here[~marked])
         protected_text = f", {marked.sum()} marked not preemptable" if marked.any() else ""
-        protected_text += "".join(f", {name} spares {n}" for name, n in sorted(vetoes.items()) if n)
+        protected_text += "".join(f", plugin {name} protects {n}" for name, n in sorted(vetoes.items()) if n)
         protected_text += "" if self._options.allow_whole else ", gangs must stay whole"
-        return f"{where} {count(len(candidates_here), 'pod')} could go{protected_text}, which frees too little"
+        return f"{where} {count(len(candidates_here), 'pod')} could be evicted{protected_text}, which frees too little"
 
 
 def _reach(plan: EvictionPlan, alike: float) -> Price:

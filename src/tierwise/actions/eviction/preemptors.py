@@ -40,9 +40,9 @@ __all__ = [
 ]
 
 
-_MIGHT_DO = "nobody is evicted for it: whether idle room holds it is not known, as the search stopped at its bound"
+_MIGHT_DO = "no pod is evicted for it: the search stopped at its bound, so idle nodes may still hold it"
 
-_STARTED = Reason("WaitsForGang", "gang", "its gang has just started: a place for its other pods is looked for next")
+_STARTED = Reason("WaitsForGang", "gang", "its gang has just started: its other pods are placed next")
 
 
 class Evictor(ABC):
@@ -375,7 +375,7 @@ def _why_no_candidate(cycle: Cycle, preemptor: Preemptor, others_running: Ints, 
     slots = cycle.view.axis.index[POD_SLOTS]
     if fair and not np.delete(preemptor.need, slots).any():
         text = f"{count(fair, 'running pod')} {verb(fair, 'holds', 'hold')} more than a pod slot"
-        return f"{text}, and a pod that asks for nothing else takes the place of its like alone"
+        return f"{text}, and a pod that asks for a slot alone may replace only such pods"
     if preemptor.purpose is not Purpose.PREEMPT:
         return f"none of {pods} is in another reclaimable queue"
     if preemptor.across or not elsewhere:

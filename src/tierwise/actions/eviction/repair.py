@@ -43,7 +43,7 @@ __all__ = ["REPAIR", "Replacements", "evict_lost", "repaired"]
 REPAIR = "repair"
 """The name under which repairs evict."""
 
-_GIVES_BACK = "it gives back a spare, whose owner has lost a node"
+_GIVES_BACK = "it gives back a spare node, because the owner of the spare has lost a node"
 _HOLDING = (Status.RUNNING, Status.RELEASING)
 
 
@@ -94,7 +94,7 @@ def _tied_to_unowned(job: Job, lost: LostNodes) -> str:
     and one of them has to stay. "" where they may.
     """
     if job.together and any(t.status is Status.RUNNING and t.unowned and not lost.why(t) for t in job.tasks):
-        return "some of its pods would be made anew by nobody, and all of them go or none"
+        return "no controller would recreate some of its pods, and its pods are evicted together or not at all"
     return ""
 
 
@@ -414,7 +414,7 @@ def _pending_again(job: Job, keys: Collection[str]) -> Job | str:
     for task in job.tasks:
         if task.key in keys:
             if task.unowned:
-                return f": nobody would make pod {task.key} anew"
+                return f": no controller would recreate pod {task.key} anew"
             shape = waiting.get(_likeness(task))
             if shape is None and task.node_rules:
                 return f": pod {task.key} has rules about nodes that are not known while it runs"

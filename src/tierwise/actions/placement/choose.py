@@ -72,7 +72,8 @@ def search_group(
         for i in order:
             placement = fit_any_way(cycle, job, task_group, int(order.domains[i]), pools)
             if isinstance(placement, SearchResult):
-                terms = (Term.HOST,) if by_host else (Term.NEAR,) if current is not None and near is None else ()
+                terms = (Term.NEAR,) if current is not None and near is None else ()
+                terms = (Term.HOST,) if by_host else terms
                 return replace(
                     placement, score=float(order.scores[i]), proposed=recommendation, terms=terms or order.decided(i)
                 )

@@ -21,7 +21,7 @@ from tierwise.model.topology import ROOT
 __all__ = ["OwnPlaces"]
 
 T = TypeVar("T")
-_ELSEWHERE = Reason("NotItsPlace", "kept-places", "are not where its predecessor was")
+_ELSEWHERE = Reason("NotItsPlace", "kept-places", "did not run its predecessor")
 _HOLDING = (Status.RUNNING, Status.RELEASING)
 
 

@@ -842,7 +842,7 @@ def _fault_of_start(gangs: Sequence[Job]) -> Reason | None:
         return None
     name, annotation = member.set.partition("/")[2], f"annotation {GROUPS if member.partners else SET_START}"
     if len(starts) > 1:
-        return Reason("InvalidGroup", "sets", f"{annotation}: gangs of set {name} say different things")
+        return Reason("InvalidGroup", "sets", f"{annotation}: gangs of set {name} have different values")
     if len({gang.queue for gang in gangs}) > 1:
         return Reason("NotSupported", "sets", f"{annotation}: gangs of set {name} are in several queues")
     existing = [gang for gang in gangs if sum(len(pod_set.tasks) for pod_set in gang.pod_sets()) >= gang.minimum]

@@ -132,7 +132,7 @@ def _as_many_as_fit(cycle: Cycle, job: Job, task_group: TaskGroup, options: Sequ
 
         upper = most_in_multiples(cycle, job, task_group, options[-1])
         moving = cycle.pipeline.moving(task_group.remaining[0].pod_set.shape)  # then fewer may fit than counted
-        numbers = range(upper, 0, -1) if moving else [upper] if upper else []
+        numbers = range(upper, 0 if moving else max(upper - 1, 0), -1)
         return next((placements for number in numbers if (placements := placed(number))), [])
     all_of_it = placed(task_group.need)
     if all_of_it or _must_be_whole(cycle, job, task_group):

@@ -139,7 +139,7 @@ def _fault(records: Sequence[SubGroupRecord], below: Mapping[str, Sequence[SubGr
         seen += len(layer)
         layer = [inner for record in layer for inner in below.get(record.name, ())]
     if layer or seen < len(records):
-        return f"sub-groups stand in a circle, or more than {DEPTH} deep"
+        return f"sub-groups form a circle, or more than {DEPTH} deep"
     return ""
 
 

@@ -211,7 +211,7 @@ def _two_fabrics(gangs: Sequence[Gang]) -> str:
     for key in (FABRIC, CONSTRAINTS):
         said = sorted({value for gang in gangs if (value := group_marks(gang.meta).get(key, ""))})
         if len(said) > 1:
-            return f"annotation {key}: gangs that start together say different things"
+            return f"annotation {key}: gangs that start together have different values"
     return ""
 
 

@@ -224,7 +224,7 @@ def _spreading(objects: Objects, pods: list[Pod]) -> tuple[SetRule, ...] | Reaso
         return _unreadable(f"it must be JSON with workloadLabelSelectors and rules: {wrong}")
     fault = _fault_of_spreading(found)
     if not fault and not any(pod.metadata.annotations.get(_REQUIRED) for pod in pods):
-        fault = f"it counts beside {_REQUIRED}, and that is missing"
+        fault = f"it needs {_REQUIRED}, which is missing"
     if fault:
         return _unreadable(fault)
     among = found.workload_label_selectors or _default_selector(pods[0])

@@ -229,7 +229,7 @@ def _unread(owner: Owner) -> Iterator[tuple[str, str]]:
     if predictor.raw.get("workerSpec") is not None and not (worker_spec or workers.raw.get("containers")):
         yield (
             workers.path,
-            "what its pods are is said by a ServingRuntime, and none that serves it is among the objects",
+            "a ServingRuntime defines its pods, and the objects hold no matching one",
         )
     if owner.spec.raw.get("canary") is not None:
         yield "spec.canary", "a share of the traffic for another version is not read"

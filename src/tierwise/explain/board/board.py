@@ -205,8 +205,10 @@ class Board:
         """
         trees = self._fabric.trees
         tree = trees.get(fabric or next(iter(trees)))
-        number = 0 if domain == "cluster" else tree.topology.index.get(domain) if tree is not None else None
-        if tree is None or number is None:
+        if tree is None:
+            return None
+        number = 0 if domain == "cluster" else tree.topology.index.get(domain)
+        if number is None:
             return None
         rows = set(tree.rows[tree.topology.span(number)].tolist())
         jobs_of_pods = (pod.job.key for pod in self._standing if pod.row in rows)

@@ -58,7 +58,7 @@ def fits_shape(run: Run, trees: Iterable[AlternateTopology], text: str) -> Raw:
             pods = number // unit
             amounts_per_pod = {name: unit}
     if pods < 1:
-        return {"fault": f"a gang has a pod at least; write for example “{_example(snapshot)}”"}
+        return {"fault": f"a gang has at least one pod; write for example “{_example(snapshot)}”"}
     room = Room(open_cycle(snapshot, run.profile), Pool.IDLE)
     rows = room.rows(
         plain_shape(len(snapshot.shapes), snapshot.axis.vector({**amounts_per_pod, POD_SLOTS: 1}), namespace="")

@@ -164,13 +164,8 @@ class _Judge:
             for destination in np.flatnonzero(ends).tolist():
                 pairs = int(origins[origin] * ends[destination])
                 apart = pairs - (int(together[origin]) if origin == destination else 0)
-                state = (
-                    "kept"
-                    if keeps_limit[origin, destination] or not apart
-                    else "violated"
-                    if violated[origin, destination]
-                    else "unknown"
-                )
+                state = "violated" if violated[origin, destination] else "unknown"
+                state = "kept" if keeps_limit[origin, destination] or not apart else state
                 routes.append(
                     _Way(origin, destination, pairs, apart, apart * int(self._costs.paid[origin, destination]), state)
                 )

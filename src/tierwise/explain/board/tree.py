@@ -138,7 +138,9 @@ class BoardTree:
         nodes = self._snapshot.nodes
         if nodes.cordoned[row]:
             return "cordoned"
-        return "not ready" if not nodes.ready[row] else "unhealthy" if row in nodes.unhealthy else ""
+        if not nodes.ready[row]:
+            return "not ready"
+        return "unhealthy" if row in nodes.unhealthy else ""
 
     def marks(self, row: int) -> Raw:
         """Marks of a node, each with its text: that it is suspected, closed for a time, or kept in part."""

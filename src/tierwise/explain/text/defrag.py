@@ -27,7 +27,7 @@ def defrag_lines(page: Page, plan: DefragPlan) -> list[Text]:
         say("cost", f"{moved} {verb(plan.pods, 'restarts', 'restart')} elsewhere; {_hours(plan.hours, plan)}")
         say("proof", "no plan moves fewer pods" if plan.exact else "none; perhaps fewer pods will do")
     elif plan.fits:
-        say("plan", "nothing need be moved")
+        say("plan", "no pod has to move")
     else:
         say("plan", f"none: {plan.why}{'' if plan.exact else '; not all choices were tried'}")
     for note in plan.notes if not plan.fits else ():

@@ -61,7 +61,7 @@ def _empty(drain: Drain, now: float) -> str:
 
 
 def _then(drain: Drain) -> Cell:
-    lost = f"{count(len(drain.gone), 'pod')} gone for good" if drain.gone else ""
+    lost = f"{count(len(drain.gone), 'pod')} lost for good" if drain.gone else ""
     if not drain.pods:
         return "nothing runs there"
     if drain.waits is None:
@@ -79,5 +79,5 @@ def _together(page: Page, drainable: Drainable) -> list[Text]:
         return wrapped(Text(text, style="yellow"), page.width)
     restarts = f"{count(drain.pods, 'pod')} of {count(len(drain.losses), 'job')} restart"
     what = f"{compact(drain.names)} can go together: {restarts}"
-    gone = f"; {count(len(drain.gone), 'pod')} gone for good" if drain.gone else ""
+    gone = f"; {count(len(drain.gone), 'pod')} lost for good" if drain.gone else ""
     return wrapped(Text(f"{what}, which {lost_text(drain.losses, drainable.unit)}{gone}", style="bold"), page.width)

@@ -102,7 +102,7 @@ def _basis(page: Page, report: EtaReport) -> list[Text]:
     if report.sources:
         parts.append("ends of running jobs: " + ", ".join(f"{number} {source}" for source, number in report.sources))
     if report.unknown:
-        stay = verb(len(report.unknown), "it is taken to stay", "they are taken to stay")
+        stay = verb(len(report.unknown), "it is assumed to keep running", "they are assumed to keep running")
         which = joined(list(report.unknown))
         parts.append(f"it is not known when {which} {verb(len(report.unknown), 'ends', 'end')}: {stay}")
     if report.stopped:

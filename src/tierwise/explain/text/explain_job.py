@@ -79,7 +79,7 @@ def _search(page: Page, run: Run, job: Job) -> list[Text]:
         return [line for text in texts for line in wrapped(text, page.width, first="  ", rest="    ")]
     rejection = refusal(job, run.last)
     if rejection is None:
-        return [Text("  nothing of it was looked for")]
+        return [Text("  no cycle searched a place for it")]
     obstacles = obstacles_of(*run.reports[-1], run.profile, job)
     return [
         *rejection_lines(page, run.after.topology, rejection, indent=2),

@@ -61,8 +61,10 @@ def node_states(snapshot: Snapshot, objects: Objects, by: str = "") -> tuple[str
             state = "unhealthy"
         elif snapshot.nodes.cordoned[row]:
             state = "cordoned"
+        elif not used[row]:
+            state = "idle"
         else:
-            state = "idle" if not used[row] else "allocated" if used[row] >= total[row] else "mixed"
+            state = "allocated" if used[row] >= total[row] else "mixed"
         rows_by_group.setdefault((group, state), []).append(row)
     order = list(_STATES)
     names = snapshot.nodes.names

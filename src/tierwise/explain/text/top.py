@@ -166,7 +166,9 @@ def _gangs(page: Page, snapshot: Snapshot, resource: str, shares: Sequence[_Shar
 
 
 def _where(snapshot: Snapshot, domain: int) -> str:
-    return snapshot.topology.name[domain] if domain > ROOT else "several" if domain == ROOT else ""
+    if domain > ROOT:
+        return snapshot.topology.name[domain]
+    return "several" if domain == ROOT else ""
 
 
 def top_wire(snapshot: Snapshot, gangs: Sequence[int] = SIZES, idle: Sequence[Raw] = ()) -> Raw:

@@ -313,7 +313,8 @@ class _Drawing:
         amounts = {"before": used.before, "after": used.after, "total": used.total}
         sums = {key: int(values[item.rows].sum()) for key, values in amounts.items()}
         line.append(_GAP).append(bar(self._page.glyphs, gauge, **sums))
-        style = "red" if sums["after"] > sums["total"] else "green" if sums["after"] > sums["before"] else ""
+        style = "green" if sums["after"] > sums["before"] else ""
+        style = "red" if sums["after"] > sums["total"] else style
         return line.append(_GAP).append(numbers, style=style)
 
 

@@ -90,7 +90,8 @@ def _title(names: ObjectNames, entries: list[Waiting]) -> Text:
     verdict = rejection.verdict if rejection is not None else Verdict.NOT_NOW
     number = sum(entry.number for entry in entries)
     total = sum(len(entry.job.tasks) or entry.job.minimum for entry in entries)
-    verb = "waits" if number == 1 else "wait together" if len(gangs) > 1 else "wait"
+    plural = "wait together" if len(gangs) > 1 else "wait"
+    verb = "waits" if number == 1 else plural
     pods = f"{of(number, total, 'pod')} {verb}"
     return Text.assemble(
         (joined(shown), "bold yellow"), f"  {pods}  ", (verdict.words, STYLES[verdict]), ": ", (code, "yellow")

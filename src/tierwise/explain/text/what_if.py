@@ -171,7 +171,7 @@ def least_change_lines(page: Page, least_change: LeastChange) -> list[Text]:
         else []
     )
     if least_change.starts:
-        text = Text.assemble((least_change.name, "bold"), ": starts now, and nothing need be changed")
+        text = Text.assemble((least_change.name, "bold"), ": starts now, and no change is needed")
         return wrapped(text, page.width) + (own_lines if least_change.own.pods else [])
     if not least_change.answers:
         lines = wrapped(

@@ -89,7 +89,8 @@ def why_wire(answer: PodExplanation) -> Raw:
     """The answer for programs."""
     job, place = answer.job, answer.place()
     rejection = answer.report.rejections.get(job.key) if job is not None else None
-    state = "settled" if answer.text else "placed" if place is not None else "waiting"
+    state = "placed" if place is not None else "waiting"
+    state = "settled" if answer.text else state
     names = answer.snapshot.topology.name
     waits = rejection if state == "waiting" else None
     return {

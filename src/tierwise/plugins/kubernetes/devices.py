@@ -502,11 +502,11 @@ class DeviceRules:
         except AllocationFault as fault:
             return Preparation(failed=Reason("DevicesUnusable", self._plugin, str(fault)))
         if choices_by_plan is None and self._later(row, plans) is not None:
-            text = f"pods that hold the devices of pod {task.key} on node {self._view.nodes.names[row]} are going"
+            text = f"pods that hold the devices of pod {task.key} on node {self._view.nodes.names[row]} are terminating"
             return Preparation(waits=Reason("DevicesInUse", self._plugin, text))
         if choices_by_plan is None:
             node = self._view.nodes.names[row]
-            text = f"the devices that pod {task.key} was to have on node {node} have gone to others"
+            text = f"the devices that pod {task.key} was to have on node {node} were given to other pods"
             return Preparation(failed=Reason("DevicesInUse", self._plugin, text))
         for choices in choices_by_plan:
             self._give(choices)

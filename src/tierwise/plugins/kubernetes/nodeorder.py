@@ -58,7 +58,8 @@ class NodeLoad:
         self._balanced = 100.0 * balanced
         # Whatever is not left is used, so "most" is what "least" lacks of 100.
         self._most = 100.0 * most
-        self.effect = ScoreEffect.FREE if least or balanced else ScoreEffect.ROW if most else ScoreEffect.FIXED
+        by_row = ScoreEffect.ROW if most else ScoreEffect.FIXED
+        self.effect = ScoreEffect.FREE if least or balanced else by_row
         if self.effect is ScoreEffect.FIXED:
             return  # no weight, no score
         amounts = view.nodes.allocatable[_PAIR]

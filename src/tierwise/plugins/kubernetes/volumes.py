@@ -406,7 +406,7 @@ class Volumes:
             self._object(why, full, Reason("VolumeLimit", _PLUGIN, text))
         for claim in volumes.exclusive:
             if self._exclusive[claim][0] > 0:
-                text = f"cannot help while claim {claim}, which is for one pod at a time, is in use"
+                text = f"cannot be used while claim {claim}, which is for one pod at a time, is in use"
                 why[:] = self._view.reasons.number(Reason("VolumeInUse", _PLUGIN, text))
         for disk in volumes.disks:
             text = f"had disk {disk.names[0] if disk.names else ''} in use by another pod"
@@ -497,7 +497,8 @@ class Volumes:
     def _named(self, shape: Shape, what: str) -> str:
         """Claims of a shape as messages name them."""
         names = self._claims.get(shape.number, [])
-        claims = f"claim {names[0]}" if len(names) == 1 else f"a claim of {joined(names)}" if names else "its claim"
+        claims = f"a claim of {joined(names)}" if names else "its claim"
+        claims = f"claim {names[0]}" if len(names) == 1 else claims
         return f"{what} of {claims}" if what else claims
 
     # -- what tasks take from each other
@@ -581,7 +582,7 @@ class Volumes:
         for claim in task.volume_claims:
             until = claim.failed + _PAUSE
             if claim.failed and not claim.chosen and self._now < until:
-                text = f"no volume came for claim {claim.key}; another try is made at {format_time(until)}"
+                text = f"no volume was bound to claim {claim.key}; another try is made at {format_time(until)}"
                 return Delay(Reason("VolumeBindingFailed", _PLUGIN, text), until)
         return None
 
@@ -606,7 +607,7 @@ class Volumes:
                 text = f"no volume was made for claim {claim.key} on node {claim.chosen}: the choice is undone"
                 return Preparation(failed=Reason("VolumeBindingFailed", _PLUGIN, text), undo=undo)
             if claim.chosen and self._now >= ends:
-                text = f"no volume came for claim {claim.key} in {self._timeout:.0f} seconds: the choice is undone"
+                text = f"no volume was bound to claim {claim.key} in {self._timeout:.0f} seconds: the choice is undone"
                 return Preparation(failed=Reason("VolumeBindingTimedOut", _PLUGIN, text), undo=undo)
             if not claim.chosen and claim.key not in self._prepared:
                 writes += self._chosen(job, claim, node, choice)

@@ -209,16 +209,16 @@ class NetworkTopologyAware:
         if is_fabric(constraint.kind) or constraint.kind == HYPERNODES:
             return self._missing_fabric(constraint)
         if constraint.kind == LABELS and name not in self._tree(constraint).tier_names:
-            text = f'its pods must stand on nodes of one "{name}", and no tree has this label: most likely no node does'
+            text = f'its pods must be on nodes of one "{name}", and no tree has this label: most likely no node does'
             return Reason("UnknownLayer", "network-topology-aware", text)
         if not self._snapshot.knows(constraint):
-            text = f"its pods must stand in {constraint.where()}, and the cluster has no {constraint.kind}"
+            text = f"its pods must be in {constraint.where()}, and the cluster has no {constraint.kind}"
             return Reason("NoTopology", "network-topology-aware", text)
         if name not in self._tree(constraint).tier_names:
             text = f'"{name}" is not among the levels of {constraint.kind}'
             return Reason("UnknownLayer", "network-topology-aware", text)
         if len(self._tree(constraint)) == 1:
-            text = f'its pods must stand on nodes of one "{name}", and no node has this label'
+            text = f'its pods must be on nodes of one "{name}", and no node has this label'
             return Reason("NoTopology", "network-topology-aware", text)
         return None
 
@@ -226,7 +226,7 @@ class NetworkTopologyAware:
         """Why no tree of hyperNodes serves a constraint: none has its fabric or its tier, or all that do are broken."""
         place_text = f"{constraint.where()} or more" if constraint.spread else constraint.where()
         if not self._snapshot.knows(constraint):
-            text = f"its pods must stand in {place_text}, and the cluster has no {constraint.kind}"
+            text = f"its pods must be in {place_text}, and the cluster has no {constraint.kind}"
             return Reason("NoTopology", "network-topology-aware", text)
         tree = self._tree(constraint)
         tier = constraint.tier if constraint.tier is not None else tree.tier_names.get(constraint.tier_name)
@@ -235,7 +235,7 @@ class NetworkTopologyAware:
             return Reason("UnknownLayer", "network-topology-aware", text)
         if len(tree) == 1 or tier < min(tree.at_tier):
             broken = f": set aside for errors are {', '.join(tree.set_aside[:3])}" if tree.set_aside else ""
-            text = f"its pods must stand in {place_text}, and {constraint.kind} has none in use{broken}"
+            text = f"its pods must be in {place_text}, and {constraint.kind} has none in use{broken}"
             return Reason("NoTopology", "network-topology-aware", text)
         return None
 
@@ -244,7 +244,7 @@ class NetworkTopologyAware:
         highest = int(self._tree(constraint).tier[ROOT + 1 :].max(initial=0))
         if not constraint.hard or constraint.tier is None or constraint.tier <= highest:
             return None
-        text = f"its pods must stand in {constraint.where()}, and the highest tier of {constraint.kind} is {highest}"
+        text = f"its pods must be in {constraint.where()}, and the highest tier of {constraint.kind} is {highest}"
         return Reason("UnknownLayer", "network-topology-aware", text)
 
     def _unknown_layer(self, gather: Gather, names: Mapping[str, int]) -> Reason | None:
@@ -280,8 +280,8 @@ class NetworkTopologyAware:
         return Reason("LargerThanAnyDomain", "network-topology-aware", f"its minimum is larger than {where}")
 
     def limit(self, gang: Job | SubJob) -> int | None:
-        own_limit, of_set = self._own_limit(gang), self._limit_of_sets(gang)
-        return own_limit if of_set is None else of_set if own_limit is None else min(own_limit, of_set)
+        limits = (self._own_limit(gang), self._limit_of_sets(gang))
+        return min((limit for limit in limits if limit is not None), default=None)
 
     def _limit_of_sets(self, gang: Job | SubJob) -> int | None:
         """The tightest tier in one domain of which a set of the gang stays together, on the tree that rows follow."""

@@ -49,7 +49,7 @@ _LOST_FOR_GOOD: Final = 255
 
 
 class NodeSync(msgspec.Struct, frozen=True):
-    """Effects of the node controller, pods that are gone for good, and the time of its next look."""
+    """Effects of the node controller, pods that are lost for good, and the time of its next look."""
 
     effects: tuple[Effect, ...] = ()
     gone: tuple[Key, ...] = ()

@@ -284,7 +284,7 @@ class Simulation(EmbeddedDriver):
                     self.cluster.apply([RecordEvent(_node(node), "Warning", "Lost", "the host falls silent")])
                 case NodeBack(_, node):
                     back = self._nodes.restore(node, before.every(Pod).values(), now)
-                    self.cluster.apply([RecordEvent(_node(node), "Normal", "Back", "the host is there again"), *back])
+                    self.cluster.apply([RecordEvent(_node(node), "Normal", "Back", "the host answers again"), *back])
                 case LookAgain():
                     self._looks = True
                 case _:  # those who are due are asked at every moment
@@ -299,7 +299,7 @@ class Simulation(EmbeddedDriver):
             return
         namespace, _, name = path.partition("/")
         near = "" if pod is not None else suggestion(path, self.cluster.read().every(Pod))
-        text = f"it was to fail now, but it does not run{near}"
+        text = f"it should fail now, but it is not running{near}"
         self.cluster.apply([RecordEvent(Key("", "Pod", namespace, name), "Warning", "NotRunning", text)])
 
     def _note(self, before: Objects, now: float) -> None:

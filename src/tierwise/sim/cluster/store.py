@@ -220,7 +220,7 @@ class EmbeddedCluster:
         return port.Ended(self.apply(effects))
 
     def remove(self, keys: Iterable[port.Key]) -> None:
-        """Let objects be gone for good: nothing of theirs runs any more."""
+        """Let objects be lost for good: nothing of theirs runs any more."""
         batch = Batch(self._objects, None)
         batch.deletes.update(dict.fromkeys(keys))
         self._take(batch)

@@ -69,7 +69,7 @@ def proceed(record: DefragRecord, scenario: Scenario, *, observed: int, stopping
     if record.over:
         return Proceeding(record)
     if not record.moves:
-        return Proceeding(_stopped(record, "nothing is in hand"))
+        return Proceeding(_stopped(record, "no move is running"))
     step = _Step(record, scenario)
     match record.phase:
         case MovePhase.RESERVING:
@@ -101,7 +101,7 @@ class _Step:
         if observed < record.revision:
             if now < record.deadline:
                 return Proceeding(record)
-            return Proceeding(_stopped(record, "no scheduler has taken note of the places that are held"))
+            return Proceeding(_stopped(record, "no scheduler has read the record of the reserved places"))
         planner, plan = self._again(self._still_there(record.moves))
         if plan is None or not plan.moves:
             return Proceeding(self._planned_anew(_told(plan)))
@@ -388,7 +388,7 @@ def _stopped(record: DefragRecord, why: str, *, phase: MovePhase = MovePhase.STO
 def _told(plan: DefragPlan | None) -> str:
     if plan is None:
         return "the pods that are left to move find no place"
-    return "the room did not come to be"
+    return "the room was not opened"
 
 
 def _counts(pod: Pod) -> bool:

@@ -176,7 +176,7 @@ class Planner:
             return replace(nothing, why=f"no node has {joined(absent)}{near}")
         lower, proposals = fewest_by_count(self._counting, self._kinds)
         if lower >= PLENTY or not self._kinds:
-            return replace(nothing, why="no domain would hold it if all pods that may be moved were gone")
+            return replace(nothing, why="no domain would hold it if all pods that may be moved were evicted")
         fewest_pods = fewest(
             [len(pods) for _, _, pods in self._kinds],
             self,
@@ -186,7 +186,7 @@ class Planner:
         )
         if fewest_pods is None:
             exact = self.left > 0 and not self._cut
-            why = "the pods that would have to go find no other place, or their disruption budgets keep them"
+            why = "the pods that would have to move find no other place, or disruption budgets protect them"
             return replace(nothing, why=why if exact else "no choice of pods that was tried opens it", exact=exact)
         counts, exact = fewest_pods
         best_plan = self._found[counts]

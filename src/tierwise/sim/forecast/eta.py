@@ -453,9 +453,9 @@ def back_again(scenario: Scenario, losses: Sequence[Loss], running: Collection[s
     for key in waiting:
         eta = starts.get(key)
         if eta is None:
-            texts[key] = "for good: nothing starts it again"
+            texts[key] = "for good: no controller starts it again"
         elif eta.start is None:
-            texts[key] = f"nobody knows how long: {eta_text(eta, scenario.now)}"
+            texts[key] = f"for an unknown time: {eta_text(eta, scenario.now)}"
         else:
             texts[key] = f"for {lasting(eta.start - scenario.now)}: it starts again {eta_text(eta, scenario.now)}"
     return texts
