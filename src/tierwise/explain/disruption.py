@@ -25,6 +25,7 @@ from tierwise.model.snapshot import Snapshot
 
 __all__ = [
     "Drain",
+    "DrainTime",
     "Drainable",
     "Loss",
     "Losses",
@@ -57,6 +58,7 @@ class Loss(
     minimum: int
     below: bool  # what is left is less than a minimum of it, so that all of its work stops
     seconds: int  # times accelerators (cores, where nodes have none): work since its last checkpoint, and its restart
+    growth: float = 0.0  # of these, by every second that it runs on without a checkpoint
 
 
 def broken(losses: Iterable[Loss]) -> int:
@@ -101,7 +103,8 @@ class Losses:
         for pod in pods:
             if pod in self._others:
                 seconds = self._seconds(self._others[pod], None)
-                losses.append(Loss(pod, pod, 1, 1, 1, True, round(seconds)))
+                growth = self._accelerators(self._others[pod])
+                losses.append(Loss(pod, pod, 1, 1, 1, True, round(seconds), growth))
         return tuple(sorted(losses, key=lambda loss: (not loss.below, -loss.seconds, -loss.pods, natural(loss.name))))
 
     def whole(self, job: Job) -> int:
@@ -121,12 +124,19 @@ class Losses:
     def _of_job(self, job: Job, going: Collection[str], *, below: bool) -> Loss:
         running = [task for task in job.tasks if _runs(task)]
         pods = [task for task in running if task.key in going]
-        seconds = sum(self._seconds(task, job) for task in (running if below else pods))
-        return Loss(job.key, full_name(job), len(pods), len(running), job.minimum, below, round(seconds))
+        lost = running if below else pods
+        seconds = round(sum(self._seconds(task, job) for task in lost))
+        growth = sum(map(self._accelerators, lost))
+        return Loss(job.key, full_name(job), len(pods), len(running), job.minimum, below, seconds, growth)
+
+    def _accelerators(self, task: Task) -> float:
+        """Accelerators, or cores, of a task whose work is counted."""
+        index = self._snapshot.axis.index.get(self.resource)
+        amount = int(task.shape.request[index]) if index is not None and (task.started or task.created) else 0
+        return amount / (1000 if self.resource == CPU else 1)
 
     def _seconds(self, task: Task, job: Job | None) -> float:
-        index = self._snapshot.axis.index.get(self.resource)
-        amount = int(task.shape.request[index]) if index is not None else 0
+        amount = self._accelerators(task)
         begun = task.started or task.created
         if not amount or not begun:
             return 0.0
@@ -138,7 +148,7 @@ class Losses:
             saved = self._saved[job.number]
             restart = job.terms.restart_cost if job.terms is not None else 0.0
         lost = max(0.0, self._snapshot.now - max(begun, saved)) + restart
-        return lost * amount / (1000 if self.resource == CPU else 1)
+        return lost * amount
 
 
 def _runs(task: Task) -> bool:
@@ -150,7 +160,7 @@ def losses_wire(losses: Collection[Loss], back: Mapping[str, str] | None = None)
     jobs: list[Raw] = []
     for loss in losses:
         wire: dict[str, Any] = msgspec.to_builtins(loss)
-        del wire["name"], wire["acceleratorSecondsLost"]
+        del wire["name"], wire["acceleratorSecondsLost"], wire["growth"]
         until = (back or {}).get(loss.job, "")
         jobs.append({**wire, "acceleratorHoursLost": round(loss.seconds / 3600, 3), "back": until})
     pods = sum(loss.pods for loss in losses)
@@ -176,6 +186,21 @@ def lost_work_text(losses: Collection[Loss], unit: str) -> str:
 # -- drains
 
 
+class DrainTime(msgspec.Struct, frozen=True):
+    """A time at which a node or a domain is drained, if nobody starts there before: what would be left to break."""
+
+    at: float
+    pods: int
+    gangs: int
+    hours: float
+    window: str = ""  # that is open then
+
+    @property
+    def measure(self) -> tuple[object, ...]:
+        """What is weighed, the worst first, and the earlier of two that are alike."""
+        return self.gangs, round(self.hours, 3), self.pods, self.at
+
+
 class Drain(msgspec.Struct, frozen=True):
     """What it costs to drain a node or a domain, or several of them at once."""
 
@@ -186,6 +211,8 @@ class Drain(msgspec.Struct, frozen=True):
     gone: tuple[str, ...]  # pods that nothing starts again
     empty_at: float | None  # when all that runs there has ended by itself, where that is known
     waits: tuple[str, ...] | None = None  # jobs that run now and would not find a place again; None: not tried
+    cheapest: DrainTime | None = None  # where a later time than now is cheaper
+    windows: tuple[str, ...] = ()  # that close some of its nodes, with the times between which they do
 
     @property
     def measure(self) -> tuple[object, ...]:
@@ -223,6 +250,16 @@ def drainable_wire(drainable: Drainable) -> Raw:
     }
 
 
+def _time_wire(time: DrainTime) -> Raw:
+    return {
+        "at": format_time(time.at),
+        "pods": time.pods,
+        "gangsBroken": time.gangs,
+        "hoursLost": round(time.hours, 3),
+        "window": time.window or None,
+    }
+
+
 def _wire(drain: Drain) -> Raw:
     jobs: list[Raw] = [
         {"podGroup": loss.job, "podsRestarting": loss.pods, "podsRunning": loss.running, "belowMinimum": loss.below}
@@ -237,5 +274,7 @@ def _wire(drain: Drain) -> Raw:
         "podsGone": list(drain.gone),
         "waits": list(drain.waits) if drain.waits is not None else None,
         "emptyAt": format_time(drain.empty_at) if drain.empty_at is not None else None,
+        "cheapest": _time_wire(drain.cheapest) if drain.cheapest is not None else None,
+        "windows": list(drain.windows),
         "jobs": jobs,
     }

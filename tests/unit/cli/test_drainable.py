@@ -9,8 +9,11 @@ import pytest
 from tests.support.commands import answer, manifests, run
 from tests.support.draw import World, draw, gang
 from tests.support.drawn_gang import Gang
+from tests.support.reservations import HOUR, NOW, running
+from tests.support.windows import window
 
 from tierwise.api.codec import Raw
+from tierwise.api.core import format_time
 from tierwise.api.merge_patch import merged
 
 RACKS = "s0[r0[n0 n1] r1[n2 n3] r2[n4 n5]]"
@@ -91,3 +94,41 @@ def test_daemons_are_left_out_and_pods_without_an_owner_are_gone(tmp_path: Path,
 
     busy = found.get("n0") or found["r0"]
     assert (1, 1, []) == (busy["pods"], len(busy["podsGone"]), busy["waits"])
+
+
+def test_the_cheapest_time_is_when_what_is_known_to_end_has_ended(tmp_path: Path) -> None:
+    """A gang that ends in an hour is waited for, and one whose end nobody knows is not: it loses more by then."""
+    world = draw(RACKS, node="gpu=8")
+    raws = [*world.manifests, *running("ends", "n0 n1", ends_in=HOUR), *running("runs-on", "n2 n3")]
+    file = manifests(tmp_path, *raws, *running("both", "n4", ends_in=HOUR), *running("mine", "n5"))
+
+    found = _by_name(answer("drainable", "-f", file, "--now", format_time(NOW)))
+
+    at = format_time(NOW + HOUR)
+    assert {"at": at, "pods": 0, "gangsBroken": 0, "hoursLost": 0.0, "window": None} == found["r0"]["cheapest"]
+    assert found["r1"]["cheapest"] is None
+    best = found["r2"]["cheapest"]
+    assert (at, 1, 16.0) == (best["at"], best["pods"], best["hoursLost"])  # as many hours as now, and one pod less
+    assert "cheapest" in run("drainable", "-f", file, "--now", format_time(NOW)).stdout
+
+
+def test_windows_are_named_and_are_times_to_drain(tmp_path: Path) -> None:
+    """Nothing is known of ends but by the window's begin; one that is open to a queue is named and not proposed."""
+    begins = int(HOUR)
+    late = [*window(begins=begins), *window("ours", begins=begins, domains=["r1"], queues=["default"])]
+    world = draw(RACKS, node="gpu=8")
+    raws = [
+        *world.manifests,
+        *late,
+        *running("ends", "n0 n1", ends_in=HOUR / 2),
+        *running("other", "n2", ends_in=HOUR / 2),
+    ]
+    found = _by_name(answer("drainable", "-f", manifests(tmp_path, *raws), "--now", format_time(NOW)))
+
+    text = f"from {format_time(NOW + HOUR)} until {format_time(NOW + 2 * HOUR)}"
+    assert [f"firmware {text}"] == found["r0"]["windows"]
+    assert [f"ours {text}"] == found["r1"]["windows"]
+    assert [] == found["r2"]["windows"]
+    assert format_time(NOW + HOUR / 2) == found["r0"]["cheapest"]["at"]
+    shown = run("drainable", "-f", manifests(tmp_path, *raws), "--now", format_time(NOW)).stdout
+    assert f"r0: window firmware {text}" in shown

@@ -24,6 +24,7 @@ def drainable_lines(page: Page, drainable: Drainable) -> list[Text]:
     text = f"{count(len(drainable.drains), *drainable.nouns)}: {free} without pods, {easy} more without breaking a gang"
     lines = [*wrapped(Text(text), page.width), Text("")]
     single = kind == "node"
+    later = any(drain.cheapest is not None for drain in drainable.drains)
     titles = (
         f"{kind}:10",
         *(() if single else ("nodes>",)),
@@ -31,6 +32,7 @@ def drainable_lines(page: Page, drainable: Drainable) -> list[Text]:
         "gangs broken>",
         "hours lost>",
         "empty",
+        *(("cheapest",) if later else ()),
         "then~20",
     )
     rows: list[Sequence[Cell]] = [
@@ -41,12 +43,19 @@ def drainable_lines(page: Page, drainable: Drainable) -> list[Text]:
             str(broken(drain.losses)),
             f"{hours(drain.losses):,.1f}",
             _empty(drain, drainable.now),
+            *((_cheapest(drain, drainable.now),) if later else ()),
             _then(drain),
         )
         for drain in drainable.drains
     ]
     max_rows = None if page.everything else _MOST
     lines += table(page, titles, rows, indent=0, most=max_rows, more="more")
+    closed = [Text(f"{drain.names[0]}: window {text}") for drain in drainable.drains for text in drain.windows]
+    if closed:
+        lines += [Text(""), *closed[: None if page.everything else _MOST]]
+    if later:
+        text = "cheapest: if nobody starts there before; a Window from then on sees to that"
+        lines += [Text(""), *wrapped(Text(text, style="dim"), page.width)]
     if drainable.asked:
         lines += [Text(""), *_together(page, drainable)]
     return lines
@@ -58,6 +67,17 @@ def _empty(drain: Drain, now: float) -> str:
     if drain.empty_at is not None:
         return clock_text(drain.empty_at, now)
     return "-"
+
+
+def _cheapest(drain: Drain, now: float) -> str:
+    """When a drain costs least, and what it still breaks then."""
+    time = drain.cheapest
+    if time is None:
+        return "now"
+    at = f"{clock_text(time.at, now)}{f' ({time.window})' if time.window else ''}"
+    if not time.pods:
+        return at
+    return f"{at}: {count(time.gangs, 'gang')}, {time.hours:,.1f} h"
 
 
 def _then(drain: Drain) -> Cell:

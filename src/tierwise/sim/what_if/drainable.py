@@ -6,17 +6,19 @@ it finds a place elsewhere is tried by running the scheduler, the cheapest first
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from math import inf
 
 from msgspec.structs import replace
 
 from tierwise.actions.eviction.repair import repaired
-from tierwise.api.core import Pod
+from tierwise.api.core import Pod, format_time
 from tierwise.api.errors import InputError, suggestion
 from tierwise.api.natural import natural
+from tierwise.api.window import Span
 from tierwise.dialects.languages import whose
 from tierwise.explain.comparison import started
-from tierwise.explain.disruption import Drain, Drainable, Losses
+from tierwise.explain.disruption import Drain, Drainable, DrainTime, Loss, Losses, broken
 from tierwise.explain.naming import full_name
 from tierwise.model.expected_ends import ExpectedEnds
 from tierwise.model.job import Status
@@ -79,6 +81,10 @@ def _candidates(snapshot: Snapshot, level_name: str) -> tuple[str, dict[str, lis
     }
 
 
+_MOMENTS = 64
+"""Times at which a drain is weighed; of more ends some are left out."""
+
+
 class _Work:
     """Counts and attempts on one cluster."""
 
@@ -88,6 +94,7 @@ class _Work:
         self._running = {job.key: job for job in snapshot.jobs if started(snapshot, job)}
         self._owner = {task.key: job for job in snapshot.jobs for task in job.tasks}
         self._ends = ExpectedEnds(snapshot)
+        self._snapshot = snapshot
         self._pods: dict[str, list[str]] = {}
         self._unowned: set[str] = set()
         gone = self._evicted_anyway(snapshot)
@@ -120,7 +127,31 @@ class _Work:
         at = max((end for end in ends if end is not None), default=None)
         gone = tuple(pod for pod in pods if pod in self._unowned)
         empty = at if at is not None and None not in ends else None
-        return Drain(names, len(nodes), len(pods), self.losses.of(pods), gone, empty)
+        losses = self.losses.of(pods)
+        windows = list(self._windows(nodes))
+        ends_by_key = {key: end.safe for key, end in end_by_job.items() if end.known}
+        return Drain(
+            names,
+            len(nodes),
+            len(pods),
+            losses,
+            gone,
+            empty,
+            cheapest=_cheapest(losses, ends_by_key, windows, self._snapshot.now),
+            windows=tuple(
+                f"{name} from {format_time(span.start)} until {format_time(span.end)}" for name, span, _ in windows
+            ),
+        )
+
+    def _windows(self, nodes: Sequence[str]) -> Iterator[tuple[str, Span, bool]]:
+        """The windows that close some of these nodes now or next, and whether all of them to everybody."""
+        snapshot = self._snapshot
+        rows = [snapshot.nodes.row[node] for node in nodes]
+        for window in snapshot.windows:
+            closed = window.rows[rows]
+            span = window.schedule.next(snapshot.now) if closed.any() else None
+            if span is not None:
+                yield window.name, span, bool(closed.all()) and not window.queues
 
     def tried(self, one: Drain) -> Drain:
         """The drain with the jobs that would not find a place again; unchanged where no run of a cycle is left."""
@@ -142,6 +173,27 @@ class _Work:
             if key not in after and key not in gone:
                 waits.append(full_name(job))
         return replace(one, waits=tuple(sorted(waits, key=natural)))
+
+
+def _cheapest(
+    losses: Sequence[Loss], ends: Mapping[str, float], windows: Sequence[tuple[str, Span, bool]], now: float
+) -> DrainTime | None:
+    """The time at which least would be left to break, if nobody starts there before; None where that is now.
+
+    Jobs with a known end are gone after it, the others run on and lose more. Times are those ends and the begins of
+    windows, in which nobody starts.
+    """
+    begins = {span.start: name for name, span, whole in reversed(windows) if whole and span.start > now}
+    moments = sorted({now, *begins, *(end for end in ends.values() if end > now)})
+    every = max(1, -(-len(moments) // _MOMENTS))
+    chosen = {*moments[::every], *begins, moments[0], moments[-1]}
+    times: list[DrainTime] = []
+    for at in sorted(chosen):
+        left = [loss for loss in losses if ends.get(loss.job, inf) > at or at == now]
+        hours = sum(loss.seconds + loss.growth * (at - now) for loss in left) / 3600
+        times.append(DrainTime(at, sum(loss.pods for loss in left), broken(left), hours, begins.get(at, "")))
+    best = min(times, key=lambda time: time.measure)
+    return best if best.at > now else None
 
 
 def _together(work: _Work, drains: Sequence[Drain], inside: Mapping[str, Sequence[str]], number: int) -> Drain | None:

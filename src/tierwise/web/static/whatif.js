@@ -144,6 +144,10 @@ function drains(view) {
         : one.waits.length
           ? h("span", { class: "warn" }, `${many(one.waits.length, "job")} would wait: ${few(one.waits)}`)
           : h("span", { class: "good" }, "all restart elsewhere");
+  const cheapest = (one) =>
+    one.cheapest
+      ? h("span", { title: one.windows.join("; ") }, `${one.cheapest.at} (${many(one.cheapest.gangsBroken, "gang")})`)
+      : "now";
   return h(
     "details",
     { "data-key": "drains", on: { toggle: open } },
@@ -172,6 +176,7 @@ function drains(view) {
               ["pods that restart", (one) => count(one.pods), "num"],
               ["gangs broken", (one) => count(one.gangsBroken), "num"],
               [`${found.unit} lost`, (one) => count(Math.round(one.hoursLost)), "num"],
+              ["cheapest", cheapest],
               ["then", then, "grow"],
             ],
             found.drains,
