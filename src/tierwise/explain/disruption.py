@@ -197,7 +197,7 @@ class DrainTime(msgspec.Struct, frozen=True):
 
     @property
     def measure(self) -> tuple[object, ...]:
-        """What is weighed, the worst first, and the earlier of two that are alike."""
+        """The costs, the worst first; of two times that are alike the earlier one is less."""
         return self.gangs, round(self.hours, 3), self.pods, self.at
 
 

@@ -39,20 +39,13 @@ def drainable_lines(page: Page, drainable: Drainable) -> list[Text]:
         (
             drain.names[0],
             *(() if single else (str(drain.nodes),)),
-            str(drain.pods),
-            str(broken(drain.losses)),
-            f"{hours(drain.losses):,.1f}",
-            _empty(drain, drainable.now),
-            *((_cheapest(drain, drainable.now),) if later else ()),
-            _then(drain),
+            *_costs(drain, drainable.now, later=later),
         )
         for drain in drainable.drains
     ]
     max_rows = None if page.everything else _MOST
     lines += table(page, titles, rows, indent=0, most=max_rows, more="more")
-    closed = [Text(f"{drain.names[0]}: window {text}") for drain in drainable.drains for text in drain.windows]
-    if closed:
-        lines += [Text(""), *closed[: None if page.everything else _MOST]]
+    lines += _windows(page, drainable)
     if later:
         text = "cheapest: if nobody starts there before; a Window from then on sees to that"
         lines += [Text(""), *wrapped(Text(text, style="dim"), page.width)]
@@ -69,12 +62,34 @@ def _empty(drain: Drain, now: float) -> str:
     return "-"
 
 
-def _cheapest(drain: Drain, now: float) -> str:
+def _costs(drain: Drain, moment: float, *, later: bool) -> list[Cell]:
+    """The cells of one drain behind its name."""
+    cheapest = [_cheapest(drain, moment)] if later else []
+    broken_gangs = str(broken(drain.losses))
+    return [
+        str(drain.pods),
+        broken_gangs,
+        f"{hours(drain.losses):,.1f}",
+        _empty(drain, moment),
+        *cheapest,
+        _then(drain),
+    ]
+
+
+def _windows(page: Page, drainable: Drainable) -> list[Text]:
+    """Which windows close whose nodes."""
+    lines = [Text(f"{drain.names[0]}: window {text}") for drain in drainable.drains for text in drain.windows]
+    if not lines:
+        return []
+    return [Text(""), *lines[: None if page.everything else _MOST]]
+
+
+def _cheapest(drain: Drain, moment: float) -> str:
     """When a drain costs least, and what it still breaks then."""
     time = drain.cheapest
     if time is None:
         return "now"
-    at = f"{clock_text(time.at, now)}{f' ({time.window})' if time.window else ''}"
+    at = f"{clock_text(time.at, moment)}{f' ({time.window})' if time.window else ''}"
     if not time.pods:
         return at
     return f"{at}: {count(time.gangs, 'gang')}, {time.hours:,.1f} h"

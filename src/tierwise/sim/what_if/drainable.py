@@ -176,24 +176,25 @@ class _Work:
 
 
 def _cheapest(
-    losses: Sequence[Loss], ends: Mapping[str, float], windows: Sequence[tuple[str, Span, bool]], now: float
+    losses: Sequence[Loss], ends: Mapping[str, float], windows: Sequence[tuple[str, Span, bool]], moment: float
 ) -> DrainTime | None:
     """The time at which least would be left to break, if nobody starts there before; None where that is now.
 
     Jobs with a known end are gone after it, the others run on and lose more. Times are those ends and the begins of
     windows, in which nobody starts.
     """
-    begins = {span.start: name for name, span, whole in reversed(windows) if whole and span.start > now}
-    moments = sorted({now, *begins, *(end for end in ends.values() if end > now)})
+    begins = {span.start: name for name, span, whole in reversed(windows) if whole and span.start > moment}
+    moments = sorted({moment, *begins, *(end for end in ends.values() if end > moment)})
     every = max(1, -(-len(moments) // _MOMENTS))
-    chosen = {*moments[::every], *begins, moments[0], moments[-1]}
+    weighed = {*moments[::every], *begins, moments[0], moments[-1]}
     times: list[DrainTime] = []
-    for at in sorted(chosen):
-        left = [loss for loss in losses if ends.get(loss.job, inf) > at or at == now]
-        hours = sum(loss.seconds + loss.growth * (at - now) for loss in left) / 3600
-        times.append(DrainTime(at, sum(loss.pods for loss in left), broken(left), hours, begins.get(at, "")))
+    for at in sorted(weighed):
+        losses_then = [loss for loss in losses if ends.get(loss.job, inf) > at or at == moment]
+        hours = sum(loss.seconds + loss.growth * (at - moment) for loss in losses_then) / 3600
+        pods = sum(loss.pods for loss in losses_then)
+        times.append(DrainTime(at, pods, broken(losses_then), hours, begins.get(at, "")))
     best = min(times, key=lambda time: time.measure)
-    return best if best.at > now else None
+    return best if best.at > moment else None
 
 
 def _together(work: _Work, drains: Sequence[Drain], inside: Mapping[str, Sequence[str]], number: int) -> Drain | None:
