@@ -61,6 +61,7 @@ FILES = {
     "hold": ("hold", "-f", EXAMPLES / "18-expected-start", "ml/train-b", "--reason", "wrong data"),
     "release": ("release", "-f", EXAMPLES / "18-expected-start", "ml/train-b"),
     "forgive": ("forgive", "-f", EXAMPLES / "16-reservations", "a0"),
+    "forget": ("forget", "-f", EXAMPLES / "16-reservations", "default"),
     "windows": ("windows", "--from-slurm", Path(__file__).parent / "reservations.slurm"),
     "topology-import": ("topology", "import", Path(__file__).parent / "topology-export.txt"),
     "crds": ("crds", "--family", "scheduler-plugins"),

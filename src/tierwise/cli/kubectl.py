@@ -1,7 +1,8 @@
 """`kubectl tierwise`: the verbs about a live cluster, as a plugin of kubectl.
 
 kubectl runs the program `kubectl-tierwise` that it finds on the path. The verbs are those of `tierwise`: without files
-they look at the cluster of the kubeconfig, with the right to list; `hold`, `release` and `forgive` need that to patch.
+they look at the cluster of the kubeconfig, with the right to list; `hold`, `release`, `forgive` and `forget` need that
+to patch.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ Examples:
 )
 @click.version_option(__version__, "--version", message="%(prog)s %(version)s", prog_name="kubectl tierwise")
 def plugin() -> None:
-    """Look at gangs and network topology in a live cluster. Only hold, release and forgive change something."""
+    """Look at gangs and network topology in a live cluster. Only hold, release, forgive and forget change something."""
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -38,6 +38,7 @@ VERBS = {
     "hold": ("tierwise.cli.hold:hold", "Let jobs or queues wait until they are released, with a reason."),
     "release": ("tierwise.cli.hold:release", "Release jobs or queues that are held."),
     "forgive": ("tierwise.cli.forgive:forgive", "Forgive nodes the starts of pods that failed there."),
+    "forget": ("tierwise.cli.forget:forget", "Forget what queues have used: they start anew."),
     "drainable": ("tierwise.cli.drainable:drainable", "Show what draining each domain would break, move and cost."),
     "top": ("tierwise.cli.top:top", "Show what is in use, and what is free for gangs of which size."),
     "serve": ("tierwise.cli.serve:serve", "Show in a browser what is full, what waits and why."),
@@ -67,7 +68,7 @@ VERBS = {
 }
 
 _QUESTIONS = ("explain", "why", "eta", "what-if", "defrag", "queue", "nodes", "drainable", "top", "audit")
-LIVE = frozenset((*_QUESTIONS, "hold", "release", "forgive", "serve", "snapshot", "topology"))
+LIVE = frozenset((*_QUESTIONS, "hold", "release", "forgive", "forget", "serve", "snapshot", "topology"))
 """Verbs that are about a live cluster where no files are given: those of `kubectl tierwise`, too."""
 
 _EPILOG = """\b

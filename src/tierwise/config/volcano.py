@@ -81,6 +81,12 @@ ARGUMENTS: Final[Mapping[str, str]] = {
     "eviction-cost": """
         minimumRunTime minimumRunTime.* maxMinimumRunTime maxRestartCost maxNotice maxDecline horizon decline
     """,
+    "fairshare": """
+        halfLife weights entry aging record modelLabel
+        fairshare.halfLifeMinutes fairshare.targetQueues fairshare.resourceKey fairshare.resourceKey.*
+        fairshare.enableEnqueueGate fairshare.persistState fairshare.stateNamespace fairshare.stateConfigMap
+        fairshare.flushIntervalSeconds
+    """,
     "gang": "",
     "network-topology-aware": """
         weight unknownTierName hypernode.binpack.cpu hypernode.binpack.memory hypernode.binpack.resources
@@ -232,6 +238,10 @@ def _notes_on_arguments(plugin: PluginChoice) -> list[str]:
     for name, value in arguments.items():
         if why := unread(name, value):
             notes.append(f"argument {name} of {plugin.name} has no effect: {why}")
+    if plugin.name == "fairshare":
+        from tierwise.config.usage import notes_on_usage  # few profiles remember usage
+
+        notes += notes_on_usage(arguments)
     for name in _KEPT_RULES:
         if str(arguments.get(name, "")).lower() in ("false", "f", "0"):
             notes.append(f"argument {name} has no effect: {_KEPT_RULES[name]}")

@@ -30,6 +30,7 @@ from tierwise.model.topology import Topology
 if TYPE_CHECKING:
     from tierwise.framework.bundle import Bundles
     from tierwise.framework.room_ahead import RoomAhead
+    from tierwise.framework.usage import FairUsage
     from tierwise.port import Prepare
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -173,6 +174,7 @@ class CycleView(msgspec.Struct, frozen=True):
     ahead: RoomAhead  # what runs ends as expected
     budget: SearchBudget = SearchBudget()
     reserves: bool = False  # jobs that wait are given places in the future
+    usage: FairUsage | None = None  # what everybody has used; None where the profile remembers nothing
 
 
 class Ask(msgspec.Struct, frozen=True):

@@ -238,6 +238,12 @@ class Ledger:
         """What of `queue_used` is kept free for jobs of each queue, and so cannot be taken from it by evictions."""
         return np.zeros_like(self.queue_used)
 
+    def held_by_jobs(self) -> Ints:
+        """What the running and the terminating tasks of each job hold at the start of the cycle, (resources x jobs)."""
+        if not self.leaving:
+            return self._running_at_start
+        return self._running_at_start + self._asked_by_jobs(Status.RELEASING)
+
     def _asked_by_jobs(self, status: Status) -> Ints:
         """What the tasks of each job that had a status at the start ask for together."""
         snapshot = self._snapshot

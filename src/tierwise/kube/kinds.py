@@ -22,8 +22,10 @@ __all__ = ["Resource", "discover", "of_interest"]
 
 _OTHERS: Final = frozenset({("", "ConfigMap"), ("", "Service"), ("networking.k8s.io", "NetworkPolicy")})
 """Kinds that others keep a great deal in."""
-_RECORDS: Final = frozenset(("tierwise-run-history", "tierwise-failed-starts", "tierwise-kept-places"))
-"""The records of jobs that have ended, of starts that failed and of kept places; a profile says in which namespace."""
+_RECORDS: Final = frozenset(
+    ("tierwise-run-history", "tierwise-failed-starts", "tierwise-kept-places", "tierwise-usage")
+)
+"""The records of jobs that have ended, of starts that failed, of kept places and of usage; a profile says where."""
 
 
 def of_interest(

@@ -19,6 +19,7 @@ from tierwise.model.job import Constraint, Job, Queue, Reason, Shape, Task
 from tierwise.model.node import NodeTable
 from tierwise.model.topology import HYPERNODES, AlternateTopology, Topology
 from tierwise.model.turns import NO_TURNS, Turns
+from tierwise.model.usage import UsageMemory
 from tierwise.model.volumes import Storage
 
 if TYPE_CHECKING:
@@ -133,6 +134,7 @@ class Snapshot(msgspec.Struct, frozen=True, dict=True):
     windows: tuple[ClosedTime, ...] = ()  # times in which nodes are closed
     start_memory: StartMemory | None = None  # None where the profile remembers no failed starts
     place_memory: PlaceMemory | None = None  # None where the profile keeps no places for successors
+    usage_memory: UsageMemory | None = None  # None where the profile remembers no usage
     endings: Endings | None = None  # of what runs, where `standing` counts it; else they follow from the tasks
 
     kept_columns: KeptColumns | None = None  # see `columns`: what a reader keeps from snapshot to snapshot
@@ -162,7 +164,8 @@ class Snapshot(msgspec.Struct, frozen=True, dict=True):
     @property
     def keeps_records(self) -> bool:
         """Whether something is written down of what becomes of pods."""
-        return bool(self.history_in) or self.start_memory is not None or self.place_memory is not None
+        memories = self.start_memory, self.place_memory, self.usage_memory
+        return bool(self.history_in) or any(memory is not None for memory in memories)
 
     @property
     def used(self) -> Ints | None:

@@ -1,4 +1,4 @@
-"""What one cycle hands on to the next: who was not looked at, which refusals were cut short, and what is kept idle."""
+"""What one cycle hands on to the next: who was not looked at, refusals that were cut, room kept idle, and usage."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from tierwise.model.arrays import Ints
 from tierwise.model.idle_room import NO_IDLE_ROOM, IdleRoomState
 from tierwise.model.job import Job, Rejection, Task
 from tierwise.model.node import NodeTable
+from tierwise.model.usage import NO_USAGE, UsageState
 
 __all__ = ["NO_TURNS", "CutRefusal", "Turns"]
 
@@ -42,6 +43,7 @@ class Turns(msgspec.Struct, frozen=True, eq=False):
     idle: IdleRoomState = NO_IDLE_ROOM  # what is kept idle, and what was
     turn: Mapping[str, int] = {}  # by namespace with late jobs: the last cycle in which one had the part for them
     done: frozenset[str] = frozenset()  # jobs that were late since others are; they are not late again before these
+    usage: UsageState = NO_USAGE  # what everybody has used, where the profile remembers it
 
 
 NO_TURNS = Turns()

@@ -32,6 +32,7 @@ PLUGINS = Registry(
         "nodegroup": "plugins.nodegroup:NodeGroup",
         "nodeorder": "plugins.kubernetes.nodeorder:NodeOrder",
         "overcommit": "plugins.queues.overcommit:Overcommit",
+        "fairshare": "plugins.queues.fairshare:fairshare",
         "eviction-cost": "plugins.eviction_cost:EvictionCost",
         "patience": "plugins.patience:Patience",
         "places": "plugins.places:Places",

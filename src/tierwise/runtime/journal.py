@@ -40,6 +40,7 @@ from tierwise.explain.message import message
 from tierwise.framework.report import CycleReport
 from tierwise.framework.solver import solver_version
 from tierwise.model.snapshot import Snapshot
+from tierwise.model.turns import NO_TURNS, Turns
 from tierwise.plugins import PLUGINS
 from tierwise.port import Effect, Key, Objects
 from tierwise.runtime.journal_fields import recorded
@@ -50,6 +51,7 @@ from tierwise.scheduler import check_profile, cycle
 from tierwise.scheduler.effects import effects
 from tierwise.scheduler.guard import Crash
 from tierwise.snapshot.builder import Reader
+from tierwise.snapshot.usage import UNREADABLE_USAGE, spelled_usage, usage_of
 
 __all__ = [
     "CycleSummary",
@@ -131,6 +133,7 @@ class _Cycle(msgspec.Struct, frozen=True, omit_defaults=True):
     deletes: tuple[_Path, ...] = ()
     decided: msgspec.Raw = msgspec.Raw(b"{}")
     paused: dict[str, str] = {}  # jobs that were left alone because their binds were refused, and in which words
+    usage: str = ""  # what everybody had used before it, as it is written down; "" where nobody remembers it
 
 
 def decided(snapshot: Snapshot, report: CycleReport) -> bytes:
@@ -229,7 +232,9 @@ class JournalWriter:
             decided(iteration.snapshot, iteration.decided if iteration.decided is not None else iteration.report)
         )
         paused = {job: reason.text for job, reason in iteration.snapshot.paused.items()}
-        self._line(_Cycle(self._number, iteration.snapshot.now, profile, puts, deletes, decision, paused))
+        usage = iteration.snapshot.turns.usage
+        spelled = spelled_usage(usage) if usage.at else ""
+        self._line(_Cycle(self._number, iteration.snapshot.now, profile, puts, deletes, decision, paused, spelled))
         assert self._out is not None
         self._out.flush(zlib.Z_SYNC_FLUSH)  # so that a journal whose writer was killed ends with a whole line
         self._trim(0)
@@ -348,6 +353,17 @@ class RecordedCycle(msgspec.Struct, frozen=True):
     version: str  # of tierwise, which wrote it
     solver: str  # the one it had, and its version; "" where it did not say
     paused: dict[str, str] = {}
+    usage: str = ""
+
+    @property
+    def turns(self) -> Turns:
+        """What the cycle before it had left."""
+        if not self.usage:
+            return NO_TURNS
+        try:
+            return Turns(usage=usage_of(self.usage))
+        except UNREADABLE_USAGE:
+            raise InputError(f"is no journal: the usage before cycle {self.number} cannot be read") from None
 
 
 class Repetition(msgspec.Struct, frozen=True):
@@ -362,7 +378,7 @@ class Repetition(msgspec.Struct, frozen=True):
 def repeat(recorded: RecordedCycle) -> Repetition:
     """Run a recorded cycle again: the same objects, the same time, the same profile."""
     reader = Reader(recorded.scheduler.profile, schedulers=recorded.scheduler.schedulers)
-    snapshot = reader.read(recorded.objects, recorded.now)
+    snapshot = reader.read(recorded.objects, recorded.now, recorded.turns)
     paused = {job: paused_reason(text) for job, text in recorded.paused.items()}
     snapshot = replace(snapshot, paused=paused) if paused else snapshot
     report = cycle(snapshot, recorded.scheduler.profile)
@@ -503,6 +519,7 @@ class JournalCursor:
                     version=self._header.version,
                     solver=self._header.solver,
                     paused=cycle.paused,
+                    usage=cycle.usage,
                 )
         return None
 

@@ -27,6 +27,7 @@ from tierwise.port import Key, Objects
 from tierwise.snapshot.failed_starts import FAILED_STARTS
 from tierwise.snapshot.kept_places import KEPT_PLACES
 from tierwise.snapshot.run_history import RUN_HISTORY
+from tierwise.snapshot.usage import USAGE
 
 __all__ = ["recorded"]
 
@@ -83,8 +84,8 @@ _RAW: Final[Mapping[tuple[str, str], Mapping[str, tuple[str, ...]]]] = {
 }
 """Kinds without a record of which scheduling reads something, and what of each part."""
 
-_CONFIG_MAPS: Final = frozenset({RECORD_NAME, RUN_HISTORY, FAILED_STARTS, KEPT_PLACES})
-"""ConfigMaps that tierwise writes itself: defragmentation under way, how long jobs ran, failed starts, kept places."""
+_CONFIG_MAPS: Final = frozenset({RECORD_NAME, RUN_HISTORY, FAILED_STARTS, KEPT_PLACES, USAGE})
+"""ConfigMaps that tierwise writes itself: moves under way, how long jobs ran, failed starts, kept places, usage."""
 
 _DOMAINS: Final = (
     "tierwise.io",

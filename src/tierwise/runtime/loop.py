@@ -125,6 +125,9 @@ class Loop(LoopState):
         try:
             self._run(period, pause, stopping, may)
         finally:
+            if may():
+                for run in self._runs:
+                    self.guard.call("stopping", run.write_usage)
             self._conclude_in_time(_LAST_WRITES)
 
     def _run(self, period: float, pause: float, stopping: Callable[[], bool], may: Callable[[], bool]) -> None:

@@ -434,6 +434,18 @@ class ProfileRun:
         self.conclude_ended()
         return True
 
+    def write_usage(self) -> None:
+        """Write down what is remembered of usage, for the next leader."""
+        usage = self._turns.usage
+        if not usage.at:
+            return
+        from tierwise.snapshot.usage import usage_effects  # few profiles remember
+
+        objects = self._loop.cluster.read()
+        snapshot = self._reader.read(objects, self._loop.clock(), self._turns)
+        last = usage_effects(objects, snapshot, usage.now(snapshot.now), at_once=True)
+        complain(self._loop.cluster.begin(last)())
+
     @property
     def pending(self) -> bool:
         """Whether outcomes are not known yet."""

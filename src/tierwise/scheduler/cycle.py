@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from tierwise.actions.eviction.repair import Rehearse, Replacements
     from tierwise.api.repair import OnNodeLoss
     from tierwise.config.reservations import ReservationRules
+    from tierwise.framework.usage import FairUsage
 
 __all__ = ["check_profile", "cycle", "nothing_is_left", "nothing_waits", "open_cycle", "run_action"]
 
@@ -148,6 +149,9 @@ def run_action(name: str, current: Cycle, profile: Profile, repair: Replacements
             give_back(current, enabled=flag(given, "enabled", default=True))
 
 
+_FAIRSHARE = "fairshare"
+_SHARING = ("proportion", "capacity")
+"""Plugins that order queues by what they have."""
 _NO_ALLOCATE = Reason(
     "NoAllocateAction", "profile", "no action of the profile looks for a place for it (allocate does)"
 )
@@ -186,10 +190,11 @@ def check_profile(profile: Profile, file: str | None = None) -> Profile:
     from tierwise.config.kept_places import kept_place_rules
     from tierwise.config.reservations import reservation_rules
     from tierwise.config.spares import spare_rules
+    from tierwise.config.usage import usage_rules
 
     try:
         records = (failed_start_rules, kept_place_rules)
-        for read in (search_steps, cycle_steps, idle_room, reservation_rules, spare_rules, *records):
+        for read in (search_steps, cycle_steps, idle_room, reservation_rules, spare_rules, usage_rules, *records):
             read(profile)
     except InputError as error:
         raise error.inside(file=file) from None
@@ -378,6 +383,10 @@ def _settle_accounts(current: Cycle) -> None:
     if current.windows is not None:
         waiting = (job for job in current.snapshot.waiting if job.key in report.rejections)
         report.opens = min(report.opens, current.windows.empties(), *map(current.windows.opens, waiting))
+    if current.view.usage is not None:
+        begun = ((decision.job, decision.held) for decision in report.decisions if decision.bound)
+        evicted = ((eviction.job, eviction.task.shape) for eviction in report.evictions)
+        turns = replace(turns, usage=current.view.usage.after(begun, evicted, _kept_idle(current)))
     report.turns = turns if idle is turns.idle else replace(turns, idle=idle)
 
 
@@ -443,6 +452,8 @@ def nothing_waits(snapshot: Snapshot, profile: Profile) -> bool:
     last cycle has kept room for jobs that may be gone.
     """
     kept = any(account.nodes for account in snapshot.turns.idle.accounts.values())
+    if _remembers(profile):
+        return False  # what is held has to be counted
     return (not kept and _nothing_moves(snapshot, profile)) and all(
         job.phase is not Phase.PENDING and all(task.status not in _WAITING for task in job.tasks)
         for job in snapshot.unsettled
@@ -526,6 +537,7 @@ def open_cycle(
         budget=SearchBudget.of(search_steps(profile)),
         ahead=RoomAhead(snapshot, ledger),
         reserves=_reservations(profile) is not None,
+        usage=_usage(snapshot, ledger, profile),
     )
     implied = list(_implied(snapshot, profile))
     if implied:
@@ -551,6 +563,27 @@ def open_cycle(
     from tierwise.actions.placement.sets import Sets  # few clusters have sets
 
     return replace(opened, sets=Sets(opened))
+
+
+def _remembers(profile: Profile) -> bool:
+    """Whether a profile remembers usage."""
+    return any(choice.name == _FAIRSHARE for choice in profile.plugins())
+
+
+def _usage(snapshot: Snapshot, ledger: Ledger, profile: Profile) -> FairUsage | None:
+    """What everybody has used; None where the profile remembers nothing."""
+    if not _remembers(profile):
+        return None
+    from tierwise.config.usage import usage_rules
+    from tierwise.framework.usage import FairUsage  # few profiles remember
+
+    rules = usage_rules(profile)
+    if rules is None:
+        return None
+    others = any(choice.name in _SHARING and choice.enabled("QueueOrder") for choice in profile.plugins())
+    if "drf" in {choice.name for choice in profile.plugins()} and not others:
+        others = any(queue.hierarchy for queue in snapshot.queues.values())
+    return FairUsage(snapshot, ledger, rules, orders_queues=rules.between_queues and not others)
 
 
 def _with_rows_in_turn(opened: Cycle) -> Cycle:

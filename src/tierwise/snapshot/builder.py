@@ -271,6 +271,14 @@ class Reader:
             told.append(place_memory(graph, profile, pods, served))
             optional["place_memory"] = whole(itemgetter(0), told[-1])
             held = with_kept_places(graph, held, optional["place_memory"], axis, table, jobs)
+        if any(choice.name == "fairshare" for choice in profile.plugins()):
+            from tierwise.config.usage import usage_rules
+            from tierwise.snapshot.usage import usage_memory  # few profiles remember
+
+            usage = usage_rules(profile)
+            if usage is not None:
+                told.append(usage_memory(graph, usage))
+                optional["usage_memory"] = whole(itemgetter(0), told[-1])
         windows = whole(_read_windows, graph.records(Window), table, nodes.trees)
         unknown = equal(_unknown_classes, priorities, jobs.classes, common)
         own = whole(lambda found: tuple(found.jobs), jobs)

@@ -96,6 +96,7 @@ class StatusWriter:
             *history_effects(objects, snapshot),
             *_failed_starts(objects, snapshot),
             *_kept_places(objects, snapshot, report),
+            *_usage(objects, snapshot, report),
         ]
 
     def write_some(
@@ -160,6 +161,14 @@ def _kept_places(objects: Objects, snapshot: Snapshot, report: CycleReport) -> l
     from tierwise.snapshot.kept_places import kept_place_effects  # few profiles keep any
 
     return kept_place_effects(objects, snapshot, {eviction.task.key for eviction in report.evictions})
+
+
+def _usage(objects: Objects, snapshot: Snapshot, report: CycleReport) -> list[Effect]:
+    if snapshot.usage_memory is None:
+        return []
+    from tierwise.snapshot.usage import usage_effects  # few profiles remember
+
+    return usage_effects(objects, snapshot, report.turns.usage)
 
 
 def _complaints(snapshot: Snapshot, report: CycleReport) -> Iterator[Effect]:

@@ -99,7 +99,7 @@ class JournalRecording(Recording):
             profile = recorded.scheduler
             now = recorded.now
             before, after = self._readers.setdefault(id(profile), (_reader(profile), _reader(profile)))
-            snapshot = before.read(recorded.objects, now)
+            snapshot = before.read(recorded.objects, now, recorded.turns)
             report = cycle(snapshot, profile.profile)
             cluster = EmbeddedCluster(recorded.objects)
             cluster.apply(effects(snapshot, report))

@@ -17,7 +17,7 @@ from tests.support.commands import EXAMPLES, answer, run
 from tests.support.draw import draw, gang, objects_of
 
 from tierwise import __version__
-from tierwise.api.core import Pod
+from tierwise.api.core import ConfigMap, Pod
 from tierwise.api.errors import InputError
 from tierwise.config.profile import DEFAULT, PluginChoice, Profile
 from tierwise.framework.solver import solver_version
@@ -27,6 +27,7 @@ from tierwise.runtime.journal import Journal, JournalWriter, repeat
 from tierwise.runtime.loop import Loop
 from tierwise.runtime.profile_run import SchedulerProfile
 from tierwise.sim.cluster.store import EmbeddedCluster
+from tierwise.snapshot.usage import read_usage, usage_key, usage_of
 
 OURS = frozenset({"", "tierwise"})
 EVICTING = replace(DEFAULT, actions=("enqueue", "allocate", "backfill", "gangpreempt"))
@@ -93,6 +94,47 @@ def test_every_cycle_can_be_repeated(tmp_path: Path, profile: Profile) -> None:
     assert [1, 2, 3, 4] == numbers
     assert all(repeat(journal.cycle(number)).same for number in numbers)
     assert profile == journal.cycle(1).scheduler.profile
+
+
+REMEMBERS = replace(
+    DEFAULT, tiers=(*DEFAULT.tiers, (PluginChoice("fairshare", {"halfLife": "1h", "record": "tierwise"}),))
+)
+
+
+def test_usage_is_recorded_and_written_down(tmp_path: Path) -> None:
+    """Every cycle of a profile that remembers is repeated with what it knew, and a restart goes on with the record."""
+    life = _busy(tmp_path, profile=REMEMBERS)
+    life.turn(seconds=100)
+    life.turn()
+    journal = Journal(tmp_path)
+    record = life.cluster.read().record(usage_key("tierwise"))
+    recorded, _, _ = read_usage(record if isinstance(record, ConfigMap) else None)
+    known = [journal.cycle(found.number) for found in journal.cycles()]
+    again = Life(life.cluster.read(), tmp_path / "again", profile=REMEMBERS)
+    again.now = life.now
+    again.turn()
+    again.turn()
+    went_on = Journal(tmp_path / "again").cycle(2)
+
+    assert all(repeat(one).same for one in known)
+    assert recorded is not None
+    assert recorded.since == usage_of(known[-1].usage).since == usage_of(went_on.usage).since
+    assert usage_of(went_on.usage).counted()["default", "default"] > 0
+
+
+def test_a_clean_stop_writes_usage_down(tmp_path: Path) -> None:
+    """Whatever has passed since the last time; and not where another leads."""
+    found = []
+    for leads in (True, False):
+        life = _busy(tmp_path / str(leads), profile=REMEMBERS)
+        life.loop.run(period=1.0, pause=0.0, stopping=lambda: True, may=lambda leads=leads: leads)  # type: ignore[misc]
+        record = life.cluster.read().record(usage_key("tierwise"))
+        recorded, _, _ = read_usage(record if isinstance(record, ConfigMap) else None)
+        assert recorded is not None
+        found.append(life.now - recorded.at)
+
+    assert 0.0 == found[0]
+    assert found[1] > 0.0
 
 
 def test_what_is_decided_otherwise_is_noticed(tmp_path: Path) -> None:

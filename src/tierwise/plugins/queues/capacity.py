@@ -6,7 +6,8 @@
 
 A job may use more while every queue of its chain stays within its real capability; deserved matters only for order and
 reclaiming, and no queue is ever overused. Order: priority, then shares from the outermost queue of the chain
-inwards, so queues are compared where their chains diverge; queues that deserve nothing come after equals.
+inwards, so queues are compared where their chains diverge; queues that deserve nothing come after equals. Where the
+profile remembers usage, queues that have what they deserve come in the order of what they have used of their shares.
 
 A job may reclaim where all that it needs keeps within the real capabilities and, in at least one resource that it
 needs and its queue names in deserved, within deserved. A victim goes where its queue keeps the guarantee and holds
@@ -181,6 +182,8 @@ class Capacity:
         self._lent = int(number(arguments, "ancestorReclaimLevel", 0))
         self.deserved: Ints = np.maximum(np.minimum(self._table.deserved, self._tree.real), self._table.guarantee)
         self.deserved[~self._table.counted] = 0
+        self._fair = view.usage if view.usage is not None and view.usage.rules.between_queues else None
+        self._keys = 2 if self._fair is None else 3  # of each queue of a chain
 
     def _holdings(self) -> Ints:
         """What all queues use, without what is only kept free for their jobs (resources x queues)."""
@@ -205,16 +208,25 @@ class Capacity:
         return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(outermost_first, second, strict=False)))
 
     def _path(self, queue: Queue) -> list[float]:
-        """Share, and whether nothing is deserved, of each queue of the chain from the outermost on."""
+        """Share, and whether nothing is deserved, of each queue of the chain from the outermost on.
+
+        Where usage is remembered, queues that have what they deserve come in the order of that.
+        """
         chain = self._tree.chains[self._table.index[queue.name]]
         path = [key for column in reversed(chain) for key in self._rank(column)]
-        return path + [0.0] * (2 * self._tree.depth - len(path))  # one length, or keys of other plugins would mix in
+        return path + [0.0] * (
+            self._keys * self._tree.depth - len(path)
+        )  # one length, or keys of other plugins would mix in
 
-    def _rank(self, column: int) -> tuple[float, float]:
+    def _rank(self, column: int) -> tuple[float, ...]:
         deserved = self.deserved[:, column]
-        if not deserved.any():
-            return 1.0, 1.0
-        return ratio(self._limits.held(column), deserved), 0.0
+        share = ratio(self._limits.held(column), deserved) if deserved.any() else 1.0
+        nothing = float(not deserved.any())
+        if self._fair is None:
+            return share, nothing
+        if share < 1.0:
+            return share, 0.0, 0.0
+        return 1.0, self._fair.queue_ratio(column), share + nothing
 
     def entitled(self) -> Ints:
         return self.deserved

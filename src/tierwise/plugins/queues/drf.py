@@ -7,7 +7,8 @@ and all preceding candidates of the same job, still has at least the share that 
 that differ by no more than 0.000001 are equal, as in Volcano. Reclaim is not filtered.
 
 Where a queue declares a path (annotations volcano.sh/hierarchy and volcano.sh/hierarchy-weights), queues are ordered
-by hierarchical share as well: see `FairTree`.
+by hierarchical share as well: see `FairTree`. Where the profile remembers usage, the weights of its vertices are
+corrected by it (`framework.usage`).
 """
 
 from __future__ import annotations
@@ -111,6 +112,7 @@ class FairTree:
         self._total = total[self._some, None].astype(np.float64)
         self._asked = _asked(view)[self._some]
         self._vertices = _vertices(tuple(view.queues.values()))
+        self._weight = self._corrected(view)
         leaf_vertices = [self._vertices.of_queue.get(job.queue, (0,))[-1] for job in view.jobs]
         count = len(self._vertices.parent)
         self._parent = np.concatenate((self._vertices.parent, np.array(leaf_vertices, dtype=np.int64)))
@@ -124,8 +126,23 @@ class FairTree:
         """Saturation and share by weight of each step of the queue's path; the smallest goes first."""
         share, saturated = self._shares()
         path = self._vertices.of_queue[queue.name]
-        keys = [k for v in path for k in (float(saturated[v]), float(share[v] / self._vertices.weight[v]))]
+        keys = [k for v in path for k in (float(saturated[v]), float(share[v] / self._weight[v]))]
         return (*keys, *[0.0] * (2 * self._longest - len(keys)))  # one length, or keys of other plugins would mix in
+
+    def _corrected(self, view: CycleView) -> Floats:
+        """The weights of all vertices, corrected by what was used below them where the profile remembers it."""
+        fair, vertices = view.usage, self._vertices
+        if fair is None or not fair.rules.between_queues:
+            return vertices.weight
+        used = np.zeros(len(vertices.parent))
+        active = np.zeros(len(vertices.parent), dtype=np.int64)
+        for queue in view.queues.values():
+            last = vertices.of_queue[queue.name][-1:]
+            used[list(last)] += float(fair.used_by(queue.name))
+            active[list(last)] |= fair.standing(queue.name) is not None
+        corrections = fair.corrections(vertices.parent, vertices.weight, used, active)
+        corrected: Floats = vertices.weight * corrections
+        return corrected
 
     def _shares(self) -> tuple[Floats, Bools]:
         """Share and saturation of every vertex and job, from the jobs upwards."""

@@ -4,7 +4,8 @@ Per resource, computed once per cycle:
 
     deserved = max(guarantee, min(real capability, request, level * weight))
 
-with the highest level at which the sum does not exceed the cluster (`water_fill`). The request of a queue
+with the highest level at which the sum does not exceed the cluster (`water_fill`). Where the profile remembers usage,
+the weights are those that are corrected by it (`framework.usage`). The request of a queue
 is what it holds and what its pending tasks ask for, whatever the phase of their job: Volcano counts so, and so do we.
 Everything else compares what a queue holds now, which follows the ledger, with what it deserves:
 
@@ -102,7 +103,11 @@ class Proportion:
         self._real = real_capability(self._table.total, self._table.guarantee, self._table.capability)
         alone = [(column,) for column in range(len(self._table.queues))]
         self._limits = QueueLimits("proportion", view, self._table, alone, self._real)
-        self.deserved = _deserved(self._table, self._real, self._used + pending(view.snapshot, view.ledger))
+        queues = self._table.queues
+        fair = view.usage
+        weights = [max(1, q.weight) for q in queues] if fair is None else fair.corrected_weights(queues)
+        request = self._used + pending(view.snapshot, view.ledger)
+        self.deserved = _deserved(self._table, self._real, request, weights)
 
     # -- orders
 
@@ -187,11 +192,11 @@ class Proportion:
         return ~goes
 
 
-def _deserved(table: QueueTable, real: Ints, request: Ints) -> Ints:
+def _deserved(table: QueueTable, real: Ints, request: Ints, by_queue: Sequence[int]) -> Ints:
     """Shares by weight, resource by resource; what no quota counts is not limited."""
     result = np.full_like(real, UNLIMITED)
     order = sorted(range(len(table.queues)), key=lambda column: table.queues[column].order)  # ties: by name
-    weights = [max(1, table.queues[column].weight) for column in order]  # below 1 is Volcano's default of 1
+    weights = [by_queue[column] for column in order]  # a weight below 1 is Volcano's default of 1
     caps = np.minimum(real, request)[:, order]
     for r in np.flatnonzero(table.counted).tolist():
         floors = table.guarantee[r, order].tolist()

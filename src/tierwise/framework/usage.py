@@ -1,0 +1,452 @@
+"""Usage that fades, in one cycle: what everybody has used, and the one vector of corrected shares that queues share by.
+
+`proportion`, `capacity`, `drf` and `fairshare` read it here, each for the tree of queues that it shares by:
+
+    target      weight / weights of the siblings that hold or wait for something
+    used        (usage + target x what nobody used) / what the siblings could have used
+    ratio       used / target                    1: as much as its share; the smallest goes first
+    correction  target / used                    at least 1/16 and at most 16, times those of the queues around it
+
+What nobody used counts as used by all in their shares, so that little usage on an idle cluster changes little. What a
+queue holds more than at the start of the cycle is charged its price of entry at once, so nobody passes at an old price.
+
+Who pays: the owner of what holds room, however it ends, for all that pods hold until they are gone; for room that is
+kept idle the one for whom it is kept; the price of entry of pods that are evicted is given back as far as it was not
+used. What is lost when nodes fail or work is evicted is told by reports and not given back: what of it was saved only
+its owner knows.
+
+The core keeps nothing: `UsageState` goes from the report of one cycle to the snapshot of the next.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
+
+import msgspec
+import numpy as np
+from msgspec.structs import replace
+
+from tierwise.config.usage import UsageRules, Weights
+from tierwise.dialects.kubernetes.requests import nominal
+from tierwise.framework.ledger import Ledger
+from tierwise.model.arrays import CPU, MEMORY, Floats, Ints
+from tierwise.model.job import Job, Queue, Shape, namespace_of
+from tierwise.model.snapshot import Snapshot
+from tierwise.model.usage import UsageOwner, UsageState
+
+__all__ = ["MOST_CORRECTED", "MOST_OF_QUEUE", "MOST_OWNERS", "FairUsage", "Ratios", "Standing", "corrected", "ratios"]
+
+MOST_CORRECTED: Final = 16.0
+"""How many times more, or less, than its weight a queue gets at a level of the tree."""
+MOST_OWNERS: Final = 4000
+MOST_OF_QUEUE: Final = 200
+"""Namespaces of a queue whose usage is kept apart, those that have used most; the rest of it is one."""
+_Held = tuple[tuple[Shape, Ints, Ints], ...]
+"""Shapes, rows and counts."""
+_WHOLE: Final = 1_000_000_000
+"""The rate of whoever holds the whole cluster, where resources have no weights."""
+_PARTS: Final = 1 << 12
+"""Parts of a weight, so that corrected weights are whole numbers."""
+_UNITS: Final = {CPU: 1000, MEMORY: 1 << 30, "ephemeral-storage": 1 << 30}
+"""How much one of a resource is, in the amounts of the axis; 1 of any other."""
+
+
+class Ratios(msgspec.Struct, frozen=True):
+    """How the queues of a tree stand among their siblings."""
+
+    share: Floats  # of what these have used
+    target: Floats  # of what they may use; 0 for queues that neither hold nor wait for anything
+    ratio: Floats  # the one divided by the other, as if what nobody used were used by all in their shares
+    could: Floats  # what each could have used
+
+
+def ratios(parents: Ints, weights: Floats, used: Floats, active: Ints, whole: float) -> Ratios:
+    """How the queues of a tree stand among their siblings.
+
+    `parents` are columns, -1 for none, each before its children in `_top_down`; `used` is each queue's own. `whole` is
+    what the cluster could have used. Queues that are not `active`, nor any below them, have a ratio of 1.
+    """
+    order, depth = _top_down(parents)
+    total = used.copy()
+    busy = active.astype(np.float64)
+    for column in order[::-1]:
+        if parents[column] >= 0:
+            total[parents[column]] += total[column]
+            busy[parents[column]] = max(busy[parents[column]], busy[column])
+    size = len(parents)
+    families = np.where(parents >= 0, parents, size)
+    shared = np.bincount(families, weights * busy, size + 1)
+    spent = np.bincount(families, total * busy, size + 1)
+    target = np.divide(weights * busy, shared[families], out=np.zeros(size), where=shared[families] > 0)
+    could = np.full(size + 1, whole)
+    for level in range(int(depth.max(initial=0)) + 1):
+        here = np.flatnonzero(depth == level)
+        could[here] = could[families[here]] * target[here]
+    room = np.maximum(could[families], spent[families])
+    part = np.divide(
+        total + target * (room - spent[families]), room, out=np.ones(size), where=(room > 0) & (target > 0)
+    )
+    ratio = np.divide(part, target, out=np.ones(size), where=(target > 0) & (room > 0))
+    share = np.divide(total * busy, spent[families], out=np.zeros(size), where=spent[families] > 0)
+    return Ratios(share, target, ratio, could[:size])
+
+
+def corrected(parents: Ints, weights: Sequence[int], ratio: Floats) -> list[int]:
+    """The weights, in parts of one, times the corrections of each queue and of those around it."""
+    order, _ = _top_down(parents)
+    factor = _correction(ratio)
+    for column in order:
+        if parents[column] >= 0:
+            factor[column] *= factor[parents[column]]
+    return [max(1, round(weight * _PARTS * by)) for weight, by in zip(weights, factor.tolist(), strict=True)]
+
+
+def _correction(ratio: Floats) -> Floats:
+    """By how much a queue gets more than its weight: less where it has used more than its share."""
+    correction: Floats = 1.0 / np.clip(ratio, 1.0 / MOST_CORRECTED, MOST_CORRECTED)
+    return correction
+
+
+def _top_down(parents: Ints) -> tuple[list[int], Ints]:
+    """The columns, each behind its parent, and how deep each is."""
+    depth = np.zeros(len(parents), dtype=np.int64)
+    above = parents.copy()
+    while (above >= 0).any():
+        some = above >= 0
+        depth[some] += 1
+        above[some] = parents[above[some]]
+    return np.argsort(depth, kind="stable").tolist(), depth
+
+
+class Standing(msgspec.Struct, frozen=True):
+    """How a queue stands beside its siblings: what it has used of all that they have, and what its share is."""
+
+    used: float
+    share: float
+    ratio: float
+
+
+class FairUsage:
+    """What everybody has used when a cycle begins, and what the cycle adds to it."""
+
+    def __init__(self, snapshot: Snapshot, ledger: Ledger, rules: UsageRules, *, orders_queues: bool = False) -> None:
+        """`orders_queues`: nobody but the plugin that remembers usage orders queues."""
+        self.rules = rules
+        self.orders_queues = orders_queues
+        self._snapshot = snapshot
+        self._ledger = ledger
+        self._charges = _charges(snapshot, rules)
+        self.state = _begun(snapshot, rules).now(snapshot.now)
+        self._own: dict[str, int] = {}
+        counted = self.state.counted()
+        self.counted = counted
+        for (queue, _), number in counted.items():
+            self._own[queue] = self._own.get(queue, 0) + number
+        memory = rules.half_life / np.log(2.0)
+        every = snapshot.nodes.allocatable[:, snapshot.nodes.ready].sum(axis=1)
+        self.whole = float(self.rate("", every)) * memory
+        self._standing: dict[str, Standing] | None = None
+        self._at_start: Ints | None = None
+        self._ratios: Ratios
+        self._parents: Ints
+
+    # -- rates
+
+    def rate(self, queue: str, amounts: Ints) -> int:
+        """What holding these amounts costs in a second."""
+        rate = 0
+        for row, weight, unit in self._charges.get(queue, self._charges[""]):
+            rate += int(amounts[row]) * weight // unit
+        return rate
+
+    def price(self, queue: str, amounts: Ints) -> float:
+        """What starting so much costs at once."""
+        return self.rate(queue, amounts) * max(self.rules.entry, 1.0)
+
+    # -- who has used how much
+
+    def used_by(self, queue: str) -> int:
+        """What a queue has used by itself, as it counts now."""
+        return self._own.get(queue, 0)
+
+    def used_in(self, queue: str, namespace: str) -> int:
+        """What the jobs of a namespace have used in a queue, as it counts now."""
+        return self.counted.get((queue, namespace), 0)
+
+    # -- the vector
+
+    def corrections(self, parents: Ints, weights: Floats, used: Floats, active: Ints) -> Floats:
+        """The corrections of the queues of any tree, each without those of the queues around it."""
+        return _correction(ratios(parents, weights, used, active, self.whole).ratio)
+
+    def corrected_weights(self, queues: Sequence[Queue]) -> list[int]:
+        """The weight of each queue of the cycle, corrected by what it and those around it have used."""
+        self._work_out()
+        weights = [max(1, queue.weight) for queue in queues]
+        if not self.rules.between_queues:
+            return weights
+        return corrected(self._parents, weights, self._ratios.ratio)
+
+    def queue_ratio(self, column: int) -> float:
+        """What a queue of the cycle, and those below it, have used, as a multiple of its share; 1 is its share.
+
+        What they hold more than at the start of the cycle is in it, at the price of entry.
+        """
+        self._work_out()
+        if not self.rules.between_queues:
+            return 1.0
+        could = float(self._ratios.could[column])
+        return float(self._ratios.ratio[column]) + (self._entered(column) / could if could > 0 else 0.0)
+
+    def standing(self, queue: str) -> Standing | None:
+        """How a queue stands beside its siblings; None for one that holds nothing and waits for nothing."""
+        self._work_out()
+        assert self._standing is not None
+        return self._standing.get(queue)
+
+    def path(self, queue: str) -> list[str]:
+        """A queue and those around it, the outermost first."""
+        self._work_out()
+        names = list(self._ledger.queue_index)
+        found = []
+        column = self._ledger.queue_index.get(queue, -1)
+        while column >= 0:
+            found.append(names[column])
+            column = int(self._parents[column])
+        return found[::-1]
+
+    def path_ratios(self, queue: str) -> list[float]:
+        """The ratio of a queue and of those around it, the outermost first, all paths of one length."""
+        self._work_out()
+        found = [self.queue_ratio(self._ledger.queue_index[name]) for name in self.path(queue)]
+        return found + [0.0] * (self._depth - len(found))
+
+    def _entered(self, column: int) -> float:
+        """What a queue and those below it have taken since the cycle began, at its price of entry."""
+        used = self._ledger.queue_used
+        assert self._at_start is not None
+        rows = self._below[column]
+        more = np.maximum(used[:, rows] - self._at_start[:, rows], 0).sum(axis=1)
+        if not more.any():
+            return 0.0
+        return self.price(self._names[column], more)
+
+    def _work_out(self) -> None:
+        if self._standing is not None:
+            return
+        queues = tuple(self._snapshot.queues.values())
+        index = self._ledger.queue_index
+        self._names = tuple(index)
+        self._parents = _parents(queues, index)
+        _, depth = _top_down(self._parents)
+        self._depth = int(depth.max(initial=0)) + 1
+        self._at_start = self._ledger.queue_used.copy()
+        weights = np.array([max(1, queue.weight) for queue in queues], dtype=np.float64)
+        used = np.array([float(self.used_by(queue.name)) for queue in queues])
+        active = self._active()
+        found = self._ratios = ratios(self._parents, weights, used, active, self.whole)
+        self._below = _below(self._parents)
+        self._standing = {
+            queue.name: Standing(float(found.share[i]), float(found.target[i]), float(found.ratio[i]))
+            for i, queue in enumerate(queues)
+            if found.target[i] > 0
+        }
+
+    def _active(self) -> Ints:
+        """Which queues hold something or wait for something."""
+        found: Ints = (self._ledger.queue_used > 0).sum(axis=0)
+        for job in self._snapshot.waiting:
+            column = self._ledger.queue_index.get(job.queue)
+            if column is not None:
+                found[column] += 1
+        return np.minimum(found, 1)
+
+    # -- what the cycle adds
+
+    def after(
+        self,
+        begun: Iterable[tuple[Job, _Held]],
+        evicted: Iterable[tuple[Job, Shape]],
+        kept: Iterable[tuple[Job, _Held]],
+    ) -> UsageState:
+        """What the next cycle should know, given what this one has begun and evicted, and what is kept for whom."""
+        snapshot = self._snapshot
+        state = _refunded(self.state, self._lost(evicted))
+        held = self._ledger.held_by_jobs()
+        holding = np.flatnonzero(held.any(axis=0)).tolist()
+        amounts: dict[UsageOwner, Ints] = {}
+        rates_of_jobs: dict[str, int] = {}
+        paying = {paid.job for paid in state.prepaid}
+        for number in holding:
+            job = snapshot.jobs[number]
+            _add(amounts, _owner(job), held[:, number])
+            if job.key in paying:
+                rates_of_jobs[job.key] = self.rate(job.queue, held[:, number])
+        for queue, standing in snapshot.standing_in.items():
+            _add(amounts, (queue, ""), standing)
+        state = _cut(state, rates_of_jobs)
+        for job, tasks in begun:
+            entering = _sum(tasks, len(snapshot.axis))
+            _add(amounts, _owner(job), entering)
+            state = state.started(job.key, _owner(job), self.rate(job.queue, entering), self.rules.entry)
+        for job, idle in _idle_amounts(kept, self._ledger.idle):
+            _add(amounts, _owner(job), idle)
+        rates = {owner: rate for owner, found in amounts.items() if (rate := self.rate(owner[0], found))}
+        return replace(state, rates=rates, used=_bounded(state.used))
+
+    def _lost(self, evicted: Iterable[tuple[Job, Shape]]) -> dict[str, int]:
+        """By job, the rate of its pods that this cycle evicts."""
+        found: dict[str, int] = {}
+        for job, shape in evicted:
+            found[job.key] = found.get(job.key, 0) + self.rate(job.queue, shape.request)
+        return found
+
+
+def _owner(job: Job) -> UsageOwner:
+    return job.queue, namespace_of(job.key)
+
+
+def _add(amounts: dict[UsageOwner, Ints], owner: UsageOwner, more: Ints) -> None:
+    before = amounts.get(owner)
+    amounts[owner] = more if before is None else before + more
+
+
+def _sum(held: _Held, resources: int) -> Ints:
+    """What tasks ask for together."""
+    result = np.zeros(resources, dtype=np.int64)
+    for shape, _, counts in held:
+        result += shape.request * int(counts.sum())
+    return result
+
+
+def _idle_amounts(kept: Iterable[tuple[Job, _Held]], idle: Ints) -> Iterable[tuple[Job, Ints]]:
+    """What is kept for each job, as far as it is idle now; no room is counted twice."""
+    left: Ints | None = None
+    for job, held in kept:
+        if left is None:
+            left = np.maximum(idle, 0)
+        result = np.zeros(len(idle), dtype=np.int64)
+        for shape, rows, counts in held:
+            taken = np.minimum(shape.request[:, None] * counts, left[:, rows])
+            left[:, rows] -= taken
+            result += taken.sum(axis=1)
+        if result.any():
+            yield job, result
+
+
+def _refunded(state: UsageState, lost: Mapping[str, int]) -> UsageState:
+    """The price of entry of what is evicted is given back as far as it was not used."""
+    if not lost or not state.prepaid:
+        return state
+    left = dict(lost)
+    used, kept = dict(state.used), []
+    for paid in state.prepaid:
+        back = min(paid.rate, left.get(paid.job, 0))
+        if back:
+            left[paid.job] -= back
+            used[paid.owner] = max(0, used.get(paid.owner, 0) - state.price(back, paid.until))
+        if paid.rate > back:
+            kept.append(replace(paid, rate=paid.rate - back))
+    return replace(state, used=used, prepaid=tuple(kept))
+
+
+def _cut(state: UsageState, rates: Mapping[str, int]) -> UsageState:
+    """What was paid ahead for pods that are gone is gone."""
+    if not state.prepaid:
+        return state
+    left = dict(rates)
+    kept = []
+    for paid in state.prepaid:
+        rate = min(paid.rate, left.get(paid.job, 0))
+        if rate:
+            left[paid.job] -= rate
+            kept.append(replace(paid, rate=rate) if rate != paid.rate else paid)
+    return replace(state, prepaid=tuple(kept))
+
+
+def _bounded(used: Mapping[UsageOwner, int]) -> Mapping[UsageOwner, int]:
+    """The owners that have used most: of a queue so many, and of all so many; others count for their queue."""
+    if len(used) <= MOST_OF_QUEUE:
+        return used
+    of_queue: dict[str, int] = {}
+    found: dict[UsageOwner, int] = {}
+    for owner in sorted(used, key=lambda one: (-used[one], one)):
+        queue, namespace = owner
+        number = of_queue.get(queue, 0)
+        if namespace and (number >= MOST_OF_QUEUE or len(found) >= MOST_OWNERS):
+            owner = (queue, "")
+        elif namespace:
+            of_queue[queue] = number + 1
+        found[owner] = found.get(owner, 0) + used[(queue, namespace)]
+    return found
+
+
+def _begun(snapshot: Snapshot, rules: UsageRules) -> UsageState:
+    """What was remembered before the cycle: by the cycle before, or in the record; else all start even.
+
+    The record counts where another scheduler has written it since this one did.
+    """
+    before = snapshot.turns.usage
+    memory = snapshot.usage_memory
+    recorded = memory.recorded if memory is not None else None
+    if recorded is not None and recorded.writes > before.writes:
+        before = recorded if recorded.at > before.at else replace(before, writes=recorded.writes)
+    resets = memory.resets if memory is not None else {}
+    if before.unit != rules.unit or not before.at:
+        return UsageState(
+            at=snapshot.now,
+            half_life=rules.half_life,
+            unit=rules.unit,
+            since=snapshot.now,
+            writes=before.writes,
+            resets=resets,
+        )
+    before = before.with_half_life(rules.half_life)
+    due = [queue for queue, when in resets.items() if before.resets.get(queue, -1.0) < when]
+    if due:
+        before = replace(before.forgotten(due), resets={**before.resets, **{q: resets[q] for q in due}})
+    return before
+
+
+def _charges(snapshot: Snapshot, rules: UsageRules) -> dict[str, list[tuple[int, int, int]]]:
+    """By queue, "" for all others: rows of the axis, with what so many units of each cost in a second."""
+    if rules.weights:
+        by_queue = {"": rules.weights, **rules.weights_of}
+        return {queue: _weighted(snapshot, weights) for queue, weights in by_queue.items()}
+    nodes = snapshot.nodes
+    total = nodes.allocatable[:, nodes.ready].sum(axis=1)
+    names = snapshot.axis.names
+    rows = [row for row, name in enumerate(names) if nominal(name) and name != "pods" and total[row] > 0]
+    each = _WHOLE // max(1, len(rows))
+    return {"": [(row, each, int(total[row])) for row in rows]}
+
+
+def _weighted(snapshot: Snapshot, weights: Weights) -> list[tuple[int, int, int]]:
+    index = snapshot.axis.index
+    return [(index[name], weight, _UNITS.get(name, 1)) for name, weight in weights if name in index]
+
+
+def _parents(queues: Sequence[Queue], index: Mapping[str, int]) -> Ints:
+    """The column of each queue's parent; -1 at the top, and for queues that are their own ancestors."""
+    parents = [index.get(queue.parent, -1) if queue.parent not in ("", "root") else -1 for queue in queues]
+    result = np.array(parents, dtype=np.int64)
+    above = result.copy()
+    for _ in range(len(queues)):
+        some = above >= 0
+        if not some.any():
+            return result
+        above[some] = result[above[some]]
+    result[above >= 0] = -1
+    return result
+
+
+def _below(parents: Ints) -> list[Ints]:
+    """Each queue with all below it."""
+    below: list[list[int]] = [[column] for column in range(len(parents))]
+    for column in range(len(parents)):
+        above = int(parents[column])
+        while above >= 0:
+            below[above].append(column)
+            above = int(parents[above])
+    return [np.array(columns, dtype=np.int64) for columns in below]
