@@ -39,12 +39,12 @@ def forget(
     _check(objects, queues)
     key = usage_key(namespace)
     record = objects.record(key)
-    found = record if isinstance(record, ConfigMap) else None
+    present = record if isinstance(record, ConfigMap) else None
     if source.filenames:
         import yaml
 
         about = {"name": key.name, "namespace": key.namespace}
-        data = resetting(found, queues, moment(objects, None))
+        data = resetting(present, queues, moment(objects, None))
         shown = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": about, "data": data}
         click.echo(yaml.safe_dump(shown, sort_keys=False), nl=False)
         return
@@ -54,11 +54,11 @@ def forget(
     from tierwise.cli.connection import connect
     from tierwise.kube.once import patch_once
 
-    if found is None:
+    if present is None:
         click.echo("no usage is remembered")
         return
     access = connect(source.cluster.kubeconfig, source.cluster.context, in_cluster=False)
-    asyncio.run(patch_once(access, [(key, {"data": resetting(found, queues, time.time())})]))
+    asyncio.run(patch_once(access, [(key, {"data": resetting(present, queues, time.time())})]))
     for queue in queues:
         click.echo(f"queue/{queue}: its usage is forgotten")
 
@@ -68,7 +68,7 @@ def _check(objects: Objects, queues: tuple[str, ...]) -> None:
     from tierwise.api.kai import Queue as KaiQueue
     from tierwise.api.volcano import Queue
 
-    known = {**objects.every(Queue), **objects.every(KaiQueue), "default": None}
+    names = {**objects.every(Queue), **objects.every(KaiQueue), "default": None}
     for name in queues:
-        if name not in known:
-            raise InputError(f"there is no such queue{suggestion(name, known)}", obj=f"Queue {name}")
+        if name not in names:
+            raise InputError(f"there is no such queue{suggestion(name, names)}", obj=f"Queue {name}")

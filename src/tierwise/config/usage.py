@@ -1,4 +1,4 @@
-"""What a profile says of usage that fades: the arguments of its plugin fairshare, in Volcano's words or in ours.
+"""Rules of a profile for usage that fades: the arguments of its plugin fairshare, in Volcano's words or in ours.
 
 In Volcano's words (`fairshare.halfLifeMinutes` and others) namespaces take turns inside a queue by one resource, and
 queues share as before. In ours queues share by what they have used as well. A half-life that is zero, or left out in
@@ -58,7 +58,7 @@ class UsageRules(msgspec.Struct, frozen=True):
 
     @property
     def unit(self) -> str:
-        """What rates are counted in: usage in another unit is not comparable."""
+        """The unit of rates: usage in another unit is not comparable."""
         lists = [self.weights, *(self.weights_of[queue] for queue in sorted(self.weights_of))]
         listed = ";".join(",".join(f"{name}={weight}" for name, weight in weights) for weights in lists)
         return listed or "parts of the cluster"
@@ -66,45 +66,45 @@ class UsageRules(msgspec.Struct, frozen=True):
 
 def usage_rules(profile: Profile) -> UsageRules | None:
     """The rules of a profile, None where it remembers no usage; InputError where they cannot be read."""
-    given = next((choice.arguments for choice in profile.plugins() if choice.name == FAIRSHARE), None)
-    if given is None:
+    arguments = next((choice.arguments for choice in profile.plugins() if choice.name == FAIRSHARE), None)
+    if arguments is None:
         return None
-    volcanos = {name for name in given if name.startswith(_VOLCANO)}
-    own = [name for name in given if name not in volcanos]
-    if volcanos and own:
-        raise InputError(f"{min(volcanos)} and {own[0]} are words of two languages: use one", field=_FIELD)
-    return _own(given) if own else _volcanos(given)
+    volcanos = {name for name in arguments if name.startswith(_VOLCANO)}
+    our_words = [name for name in arguments if name not in volcanos]
+    if volcanos and our_words:
+        raise InputError(f"{min(volcanos)} and {our_words[0]} are words of two languages: use one", field=_FIELD)
+    return _own(arguments) if our_words else _volcanos(arguments)
 
 
-def _own(given: Mapping[str, Any]) -> UsageRules:
-    if "halfLife" not in given:
+def _own(arguments: Mapping[str, Any]) -> UsageRules:
+    if "halfLife" not in arguments:
         raise InputError("fairshare needs a halfLife, such as 168h", field=f"{_FIELD}.halfLife")
-    namespace = given.get("record", "")
+    namespace = arguments.get("record", "")
     if not isinstance(namespace, str) or "/" in namespace:
         raise InputError(f'"{as_written(namespace)}" is not the name of a namespace', field=f"{_FIELD}.record")
-    model = given.get("modelLabel", "nvidia.com/gpu.product")
+    model = arguments.get("modelLabel", "nvidia.com/gpu.product")
     if not isinstance(model, str) or not model:
         raise InputError(f'"{as_written(model)}" is not the key of a label', field=f"{_FIELD}.modelLabel")
     return UsageRules(
-        half_life=_duration(given, "halfLife", 0.0),
-        weights=_weights(given.get("weights")),
-        entry=_duration(given, "entry", _ENTRY, zero=True),
-        aging=_duration(given, "aging", inf),
+        half_life=_duration(arguments, "halfLife", 0.0),
+        weights=_weights(arguments.get("weights")),
+        entry=_duration(arguments, "entry", _ENTRY, zero=True),
+        aging=_duration(arguments, "aging", inf),
         namespace=namespace,
         model_label=model,
     )
 
 
-def _duration(given: Mapping[str, Any], name: str, usual: float, *, zero: bool = False) -> float:
-    if name not in given:
+def _duration(arguments: Mapping[str, Any], name: str, usual: float, *, zero: bool = False) -> float:
+    if name not in arguments:
         return usual
-    text = given[name]
-    found = seconds(text) if isinstance(text, str) else None
-    if found is None or found < 0 or found > 10 * 366 * 86_400:
+    text = arguments[name]
+    parsed = seconds(text) if isinstance(text, str) else None
+    if parsed is None or parsed < 0 or parsed > 10 * 366 * 86_400:
         raise InputError(f'"{as_written(text)}" is not a duration such as 168h', field=f"{_FIELD}.{name}")
-    if not found and not zero:
+    if not parsed and not zero:
         raise InputError(f"{name} must be above zero", field=f"{_FIELD}.{name}")
-    return found
+    return parsed
 
 
 def _weights(raw: object) -> Weights:
@@ -113,41 +113,43 @@ def _weights(raw: object) -> Weights:
     where = f"{_FIELD}.weights"
     if not isinstance(raw, Mapping) or not raw:
         raise InputError("expected a mapping of resources to numbers", field=where)
-    found = []
+    parsed = []
     for name, weight in raw.items():
         good = isinstance(weight, int | float) and not isinstance(weight, bool) and 0 <= weight <= _LARGEST
         if not good:
             raise InputError(f'"{as_written(weight)}" is not a number from 0 to 1000000', field=f"{where}.{name}")
-        found.append((str(name), round(weight * 1000)))
-    if not any(weight for _, weight in found):
+        parsed.append((str(name), round(weight * 1000)))
+    if not any(weight for _, weight in parsed):
         raise InputError("no resource has a weight above zero", field=where)
-    return tuple(sorted(found))
+    return tuple(sorted(parsed))
 
 
-def _volcanos(given: Mapping[str, Any]) -> UsageRules:
-    minutes = given.get(_MINUTES, _USUAL_MINUTES)
+def _volcanos(arguments: Mapping[str, Any]) -> UsageRules:
+    minutes = arguments.get(_MINUTES, _USUAL_MINUTES)
     text = str(minutes).strip()
     if isinstance(minutes, bool) or not text.isascii() or not text.isdigit() or not 0 < len(text) < 8:
         raise InputError(f'"{as_written(minutes)}" is not a whole number of minutes', field=f"{_FIELD}.{_MINUTES}")
     if not int(text):
         raise InputError("a half-life must be above zero", field=f"{_FIELD}.{_MINUTES}")
-    resource = str(given.get("fairshare.resourceKey") or _USUAL_RESOURCE)
+    resource = str(arguments.get("fairshare.resourceKey") or _USUAL_RESOURCE)
     prefix = "fairshare.resourceKey."
-    by_queue = {name.removeprefix(prefix): str(given[name]) for name in given if name.startswith(prefix)}
-    keeps = flag(given, "fairshare.persistState", default=False)
+    by_queue = {name.removeprefix(prefix): str(arguments[name]) for name in arguments if name.startswith(prefix)}
+    keeps = flag(arguments, "fairshare.persistState", default=False)
     return UsageRules(
         half_life=60.0 * int(text),
         weights=((resource, 1000),),
         weights_of={queue: ((name, 1000),) for queue, name in by_queue.items()},
-        namespace=str(given.get("fairshare.stateNamespace") or _STATE_NAMESPACE) if keeps else "",
+        namespace=str(arguments.get("fairshare.stateNamespace") or _STATE_NAMESPACE) if keeps else "",
         between_queues=False,
-        queues=frozenset(words(given, "fairshare.targetQueues")),
+        queues=frozenset(words(arguments, "fairshare.targetQueues")),
     )
 
 
-def notes_on_usage(given: Mapping[str, Any]) -> list[str]:
+def notes_on_usage(arguments: Mapping[str, Any]) -> list[str]:
     """A sentence for each argument of the plugin that has no effect, and for a half-life that is Volcano's own."""
-    notes = [f"argument {name} has no effect: {_WITHOUT[name]}" for name in given if name in _WITHOUT and given[name]]
-    if all(name.startswith(_VOLCANO) for name in given) and _MINUTES not in given:
+    notes = [
+        f"argument {name} has no effect: {_WITHOUT[name]}" for name in arguments if name in _WITHOUT and arguments[name]
+    ]
+    if all(name.startswith(_VOLCANO) for name in arguments) and _MINUTES not in arguments:
         notes.append(f"{_MINUTES} is not set: {_USUAL_MINUTES}, as in Volcano")
     return notes

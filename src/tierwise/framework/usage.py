@@ -113,9 +113,9 @@ def _top_down(parents: Ints) -> tuple[list[int], Ints]:
     depth = np.zeros(len(parents), dtype=np.int64)
     above = parents.copy()
     while (above >= 0).any():
-        some = above >= 0
-        depth[some] += 1
-        above[some] = parents[above[some]]
+        inside = above >= 0
+        depth[inside] += 1
+        above[inside] = parents[above[inside]]
     return np.argsort(depth, kind="stable").tolist(), depth
 
 
@@ -128,7 +128,7 @@ class Standing(msgspec.Struct, frozen=True):
 
 
 class FairUsage:
-    """What everybody has used when a cycle begins, and what the cycle adds to it."""
+    """The usage of everybody when a cycle begins, and the usage that the cycle adds."""
 
     def __init__(self, snapshot: Snapshot, ledger: Ledger, rules: UsageRules, *, orders_queues: bool = False) -> None:
         """`orders_queues`: nobody but the plugin that remembers usage orders queues."""
@@ -144,8 +144,8 @@ class FairUsage:
         for (queue, _), number in counted.items():
             self._own[queue] = self._own.get(queue, 0) + number
         memory = rules.half_life / np.log(2.0)
-        every = snapshot.nodes.allocatable[:, snapshot.nodes.ready].sum(axis=1)
-        self.whole = float(self.rate("", every)) * memory
+        total = snapshot.nodes.allocatable[:, snapshot.nodes.ready].sum(axis=1)
+        self.whole = float(self.rate("", total)) * memory
         self._standing: dict[str, Standing] | None = None
         self._at_start: Ints | None = None
         self._ratios: Ratios
@@ -154,24 +154,24 @@ class FairUsage:
     # -- rates
 
     def rate(self, queue: str, amounts: Ints) -> int:
-        """What holding these amounts costs in a second."""
+        """The price of holding these amounts for a second."""
         rate = 0
         for row, weight, unit in self._charges.get(queue, self._charges[""]):
             rate += int(amounts[row]) * weight // unit
         return rate
 
     def price(self, queue: str, amounts: Ints) -> float:
-        """What starting so much costs at once."""
+        """The price of starting so much, paid at once."""
         return self.rate(queue, amounts) * max(self.rules.entry, 1.0)
 
     # -- who has used how much
 
     def used_by(self, queue: str) -> int:
-        """What a queue has used by itself, as it counts now."""
+        """The usage of a queue by itself, as it counts now."""
         return self._own.get(queue, 0)
 
     def used_in(self, queue: str, namespace: str) -> int:
-        """What the jobs of a namespace have used in a queue, as it counts now."""
+        """The usage of the jobs of a namespace in a queue, as it counts now."""
         return self.counted.get((queue, namespace), 0)
 
     # -- the vector
@@ -189,7 +189,7 @@ class FairUsage:
         return corrected(self._parents, weights, self._ratios.ratio)
 
     def queue_ratio(self, column: int) -> float:
-        """What a queue of the cycle, and those below it, have used, as a multiple of its share; 1 is its share.
+        """The usage of a queue of the cycle and of those below it, as a multiple of its share; 1 is its share.
 
         What they hold more than at the start of the cycle is in it, at the price of entry.
         """
@@ -209,28 +209,28 @@ class FairUsage:
         """A queue and those around it, the outermost first."""
         self._work_out()
         names = list(self._ledger.queue_index)
-        found = []
+        result = []
         column = self._ledger.queue_index.get(queue, -1)
         while column >= 0:
-            found.append(names[column])
+            result.append(names[column])
             column = int(self._parents[column])
-        return found[::-1]
+        return result[::-1]
 
     def path_ratios(self, queue: str) -> list[float]:
         """The ratio of a queue and of those around it, the outermost first, all paths of one length."""
         self._work_out()
-        found = [self.queue_ratio(self._ledger.queue_index[name]) for name in self.path(queue)]
-        return found + [0.0] * (self._depth - len(found))
+        result = [self.queue_ratio(self._ledger.queue_index[name]) for name in self.path(queue)]
+        return result + [0.0] * (self._depth - len(result))
 
     def _entered(self, column: int) -> float:
-        """What a queue and those below it have taken since the cycle began, at its price of entry."""
+        """How much a queue and those below it have taken since the cycle began, at its price of entry."""
         used = self._ledger.queue_used
         assert self._at_start is not None
         rows = self._below[column]
-        more = np.maximum(used[:, rows] - self._at_start[:, rows], 0).sum(axis=1)
-        if not more.any():
+        added = np.maximum(used[:, rows] - self._at_start[:, rows], 0).sum(axis=1)
+        if not added.any():
             return 0.0
-        return self.price(self._names[column], more)
+        return self.price(self._names[column], added)
 
     def _work_out(self) -> None:
         if self._standing is not None:
@@ -245,124 +245,124 @@ class FairUsage:
         weights = np.array([max(1, queue.weight) for queue in queues], dtype=np.float64)
         used = np.array([float(self.used_by(queue.name)) for queue in queues])
         active = self._active()
-        found = self._ratios = ratios(self._parents, weights, used, active, self.whole)
+        result = self._ratios = ratios(self._parents, weights, used, active, self.whole)
         self._below = _below(self._parents)
         self._standing = {
-            queue.name: Standing(float(found.share[i]), float(found.target[i]), float(found.ratio[i]))
+            queue.name: Standing(float(result.share[i]), float(result.target[i]), float(result.ratio[i]))
             for i, queue in enumerate(queues)
-            if found.target[i] > 0
+            if result.target[i] > 0
         }
 
     def _active(self) -> Ints:
         """Which queues hold something or wait for something."""
-        found: Ints = (self._ledger.queue_used > 0).sum(axis=0)
+        result: Ints = (self._ledger.queue_used > 0).sum(axis=0)
         for job in self._snapshot.waiting:
             column = self._ledger.queue_index.get(job.queue)
             if column is not None:
-                found[column] += 1
-        return np.minimum(found, 1)
+                result[column] += 1
+        return np.minimum(result, 1)
 
     # -- what the cycle adds
 
     def after(
         self,
-        begun: Iterable[tuple[Job, _Held]],
+        starting: Iterable[tuple[Job, _Held]],
         evicted: Iterable[tuple[Job, Shape]],
-        kept: Iterable[tuple[Job, _Held]],
+        kept_rooms: Iterable[tuple[Job, _Held]],
     ) -> UsageState:
-        """What the next cycle should know, given what this one has begun and evicted, and what is kept for whom."""
+        """Usage for the next cycle, given what this one has begun and evicted, and what is kept for whom."""
         snapshot = self._snapshot
         state = _refunded(self.state, self._lost(evicted))
-        held = self._ledger.held_by_jobs()
-        holding = np.flatnonzero(held.any(axis=0)).tolist()
+        holding_by_job = self._ledger.held_by_jobs()
+        holding = np.flatnonzero(holding_by_job.any(axis=0)).tolist()
         amounts: dict[UsageOwner, Ints] = {}
         rates_of_jobs: dict[str, int] = {}
         paying = {paid.job for paid in state.prepaid}
         for number in holding:
             job = snapshot.jobs[number]
-            _add(amounts, _owner(job), held[:, number])
+            _add(amounts, _owner(job), holding_by_job[:, number])
             if job.key in paying:
-                rates_of_jobs[job.key] = self.rate(job.queue, held[:, number])
+                rates_of_jobs[job.key] = self.rate(job.queue, holding_by_job[:, number])
         for queue, standing in snapshot.standing_in.items():
             _add(amounts, (queue, ""), standing)
         state = _cut(state, rates_of_jobs)
-        for job, tasks in begun:
+        for job, tasks in starting:
             entering = _sum(tasks, len(snapshot.axis))
             _add(amounts, _owner(job), entering)
             state = state.started(job.key, _owner(job), self.rate(job.queue, entering), self.rules.entry)
-        for job, idle in _idle_amounts(kept, self._ledger.idle):
+        for job, idle in _idle_amounts(kept_rooms, self._ledger.idle):
             _add(amounts, _owner(job), idle)
-        rates = {owner: rate for owner, found in amounts.items() if (rate := self.rate(owner[0], found))}
+        rates = {owner: rate for owner, result in amounts.items() if (rate := self.rate(owner[0], result))}
         return replace(state, rates=rates, used=_bounded(state.used))
 
     def _lost(self, evicted: Iterable[tuple[Job, Shape]]) -> dict[str, int]:
         """By job, the rate of its pods that this cycle evicts."""
-        found: dict[str, int] = {}
+        result: dict[str, int] = {}
         for job, shape in evicted:
-            found[job.key] = found.get(job.key, 0) + self.rate(job.queue, shape.request)
-        return found
+            result[job.key] = result.get(job.key, 0) + self.rate(job.queue, shape.request)
+        return result
 
 
 def _owner(job: Job) -> UsageOwner:
     return job.queue, namespace_of(job.key)
 
 
-def _add(amounts: dict[UsageOwner, Ints], owner: UsageOwner, more: Ints) -> None:
+def _add(amounts: dict[UsageOwner, Ints], owner: UsageOwner, added: Ints) -> None:
     before = amounts.get(owner)
-    amounts[owner] = more if before is None else before + more
+    amounts[owner] = added if before is None else before + added
 
 
-def _sum(held: _Held, resources: int) -> Ints:
-    """What tasks ask for together."""
+def _sum(holding_by_job: _Held, resources: int) -> Ints:
+    """All amounts that tasks ask for."""
     result = np.zeros(resources, dtype=np.int64)
-    for shape, _, counts in held:
+    for shape, _, counts in holding_by_job:
         result += shape.request * int(counts.sum())
     return result
 
 
-def _idle_amounts(kept: Iterable[tuple[Job, _Held]], idle: Ints) -> Iterable[tuple[Job, Ints]]:
-    """What is kept for each job, as far as it is idle now; no room is counted twice."""
-    left: Ints | None = None
-    for job, held in kept:
-        if left is None:
-            left = np.maximum(idle, 0)
+def _idle_amounts(kept_rooms: Iterable[tuple[Job, _Held]], idle: Ints) -> Iterable[tuple[Job, Ints]]:
+    """Amounts kept for each job, as far as they are idle now; no room is counted twice."""
+    remaining: Ints | None = None
+    for job, holding_by_job in kept_rooms:
+        if remaining is None:
+            remaining = np.maximum(idle, 0)
         result = np.zeros(len(idle), dtype=np.int64)
-        for shape, rows, counts in held:
-            taken = np.minimum(shape.request[:, None] * counts, left[:, rows])
-            left[:, rows] -= taken
+        for shape, rows, counts in holding_by_job:
+            taken = np.minimum(shape.request[:, None] * counts, remaining[:, rows])
+            remaining[:, rows] -= taken
             result += taken.sum(axis=1)
         if result.any():
             yield job, result
 
 
-def _refunded(state: UsageState, lost: Mapping[str, int]) -> UsageState:
+def _refunded(state: UsageState, lost_rates: Mapping[str, int]) -> UsageState:
     """The price of entry of what is evicted is given back as far as it was not used."""
-    if not lost or not state.prepaid:
+    if not lost_rates or not state.prepaid:
         return state
-    left = dict(lost)
-    used, kept = dict(state.used), []
+    remaining = dict(lost_rates)
+    used, kept_rooms = dict(state.used), []
     for paid in state.prepaid:
-        back = min(paid.rate, left.get(paid.job, 0))
+        back = min(paid.rate, remaining.get(paid.job, 0))
         if back:
-            left[paid.job] -= back
+            remaining[paid.job] -= back
             used[paid.owner] = max(0, used.get(paid.owner, 0) - state.price(back, paid.until))
         if paid.rate > back:
-            kept.append(replace(paid, rate=paid.rate - back))
-    return replace(state, used=used, prepaid=tuple(kept))
+            kept_rooms.append(replace(paid, rate=paid.rate - back))
+    return replace(state, used=used, prepaid=tuple(kept_rooms))
 
 
 def _cut(state: UsageState, rates: Mapping[str, int]) -> UsageState:
-    """What was paid ahead for pods that are gone is gone."""
+    """Charges paid ahead for pods that are gone are dropped."""
     if not state.prepaid:
         return state
-    left = dict(rates)
-    kept = []
+    remaining = dict(rates)
+    kept_rooms = []
     for paid in state.prepaid:
-        rate = min(paid.rate, left.get(paid.job, 0))
+        rate = min(paid.rate, remaining.get(paid.job, 0))
         if rate:
-            left[paid.job] -= rate
-            kept.append(replace(paid, rate=rate) if rate != paid.rate else paid)
-    return replace(state, prepaid=tuple(kept))
+            remaining[paid.job] -= rate
+            kept_rooms.append(replace(paid, rate=rate) if rate != paid.rate else paid)
+    return replace(state, prepaid=tuple(kept_rooms))
 
 
 def _bounded(used: Mapping[UsageOwner, int]) -> Mapping[UsageOwner, int]:
@@ -370,20 +370,20 @@ def _bounded(used: Mapping[UsageOwner, int]) -> Mapping[UsageOwner, int]:
     if len(used) <= MOST_OF_QUEUE:
         return used
     of_queue: dict[str, int] = {}
-    found: dict[UsageOwner, int] = {}
-    for owner in sorted(used, key=lambda one: (-used[one], one)):
+    result: dict[UsageOwner, int] = {}
+    for owner in sorted(used, key=lambda owner: (-used[owner], owner)):
         queue, namespace = owner
         number = of_queue.get(queue, 0)
-        if namespace and (number >= MOST_OF_QUEUE or len(found) >= MOST_OWNERS):
+        if namespace and (number >= MOST_OF_QUEUE or len(result) >= MOST_OWNERS):
             owner = (queue, "")
         elif namespace:
             of_queue[queue] = number + 1
-        found[owner] = found.get(owner, 0) + used[(queue, namespace)]
-    return found
+        result[owner] = result.get(owner, 0) + used[(queue, namespace)]
+    return result
 
 
 def _begun(snapshot: Snapshot, rules: UsageRules) -> UsageState:
-    """What was remembered before the cycle: by the cycle before, or in the record; else all start even.
+    """Usage as remembered before the cycle: by the cycle before, or in the record; else all start even.
 
     The record counts where another scheduler has written it since this one did.
     """
@@ -418,8 +418,8 @@ def _charges(snapshot: Snapshot, rules: UsageRules) -> dict[str, list[tuple[int,
     total = nodes.allocatable[:, nodes.ready].sum(axis=1)
     names = snapshot.axis.names
     rows = [row for row, name in enumerate(names) if nominal(name) and name != "pods" and total[row] > 0]
-    each = _WHOLE // max(1, len(rows))
-    return {"": [(row, each, int(total[row])) for row in rows]}
+    weight_of_each = _WHOLE // max(1, len(rows))
+    return {"": [(row, weight_of_each, int(total[row])) for row in rows]}
 
 
 def _weighted(snapshot: Snapshot, weights: Weights) -> list[tuple[int, int, int]]:
@@ -433,10 +433,10 @@ def _parents(queues: Sequence[Queue], index: Mapping[str, int]) -> Ints:
     result = np.array(parents, dtype=np.int64)
     above = result.copy()
     for _ in range(len(queues)):
-        some = above >= 0
-        if not some.any():
+        inside = above >= 0
+        if not inside.any():
             return result
-        above[some] = result[above[some]]
+        above[inside] = result[above[inside]]
     result[above >= 0] = -1
     return result
 

@@ -37,17 +37,17 @@ _FAR: Final = 32.0
 
 
 def grown(time: float, half_life: float) -> int:
-    """What one unit that was held from the beginning of time until now counts for, in parts of a second."""
+    """How much one unit counts for that was held from the beginning of time until now, in parts of a second."""
     return int(_FINE * half_life / log(2.0) * 2.0 ** (time / half_life))
 
 
 def fraction_of_growth(used: int, time: float, half_life: float) -> int:
-    """What usage counts for at a time: as much as so many units that were held for a second just now."""
+    """How much usage counts for at a time: as much as so many units that were held for a second just now."""
     return used // max(1, int(_FINE * 2.0 ** (time / half_life)))
 
 
 class Prepaid(msgspec.Struct, frozen=True, array_like=True):
-    """What a job was charged when it started, and is not charged again until a time of the record."""
+    """A charge that a job paid when it started, and does not pay again until a time of the record."""
 
     job: str  # its key
     owner: UsageOwner
@@ -56,7 +56,7 @@ class Prepaid(msgspec.Struct, frozen=True, array_like=True):
 
 
 class UsageState(msgspec.Struct, frozen=True):
-    """What is remembered of usage after a cycle."""
+    """Usage as it is remembered after a cycle."""
 
     at: float = 0.0  # of the cycle, in seconds since the epoch; 0 before the first
     time: float = 0.0  # the same on the clock of the record, in seconds since its beginning
@@ -70,7 +70,7 @@ class UsageState(msgspec.Struct, frozen=True):
     resets: Mapping[str, float] = {}  # by queue: when its usage was last forgotten
 
     def now(self, at: float) -> UsageState:
-        """The same at a later moment: all that was held since then is charged."""
+        """A copy at a later moment: all that was held since then is charged."""
         passed = min(max(at - self.at, 0.0), self.half_life) if self.at else 0.0
         if not passed:
             return replace(self, at=at)
@@ -84,18 +84,18 @@ class UsageState(msgspec.Struct, frozen=True):
             if end > self.time:
                 back = paid.rate * (grown(end, self.half_life) - grown(self.time, self.half_life))
                 used[paid.owner] = max(used.get(paid.owner, 0) - back, 0)
-        left = tuple([paid for paid in self.prepaid if paid.until > later])
-        return replace(self, at=at, time=later, used=used, prepaid=left).rebased()
+        unspent = tuple([paid for paid in self.prepaid if paid.until > later])
+        return replace(self, at=at, time=later, used=used, prepaid=unspent).rebased()
 
     def rebased(self) -> UsageState:
-        """The same with short numbers: where the clock of the record has gone far, it begins anew."""
+        """A copy with short numbers: where the clock of the record has gone far, it begins anew."""
         halvings = int(self.time / self.half_life)
         if halvings < _FAR:
             return self
         return self.shifted(halvings)
 
     def shifted(self, halvings: int) -> UsageState:
-        """The same with the clock of the record put back by so many half-lives."""
+        """A copy with the clock of the record put back by so many half-lives."""
         back = halvings * self.half_life
         used = {owner: number >> halvings for owner, number in self.used.items()}
         return replace(
@@ -106,7 +106,7 @@ class UsageState(msgspec.Struct, frozen=True):
         )
 
     def with_half_life(self, half_life: float) -> UsageState:
-        """The same for another half-life: what it counts for now stays."""
+        """A copy that fades by another half-life; usage counts for as much as before."""
         if half_life == self.half_life or not self.half_life:
             return replace(self, half_life=half_life)
         used = {
@@ -116,7 +116,7 @@ class UsageState(msgspec.Struct, frozen=True):
         return replace(self, half_life=half_life, time=0.0, used=used, prepaid=prepaid)
 
     def started(self, job: str, owner: UsageOwner, rate: int, seconds: float) -> UsageState:
-        """The same after a job has started: it has paid for its first seconds."""
+        """A copy after a job has started: it has paid for its first seconds."""
         if not rate or not seconds:
             return self
         until = self.time + seconds
@@ -124,17 +124,17 @@ class UsageState(msgspec.Struct, frozen=True):
         return replace(self, used=used, prepaid=(*self.prepaid, Prepaid(job, owner, rate, until)))
 
     def price(self, rate: int, until: float) -> int:
-        """What a rate costs from now until a time of the record."""
+        """The price of a rate from now until a time of the record."""
         return rate * (grown(until, self.half_life) - grown(self.time, self.half_life))
 
     def forgotten(self, queues: Iterable[str]) -> UsageState:
-        """The same without what these queues have used."""
+        """A copy without the usage of these queues."""
         gone = frozenset(queues)
         used = {owner: number for owner, number in self.used.items() if owner[0] not in gone}
         return replace(self, used=used, prepaid=tuple([paid for paid in self.prepaid if paid.owner[0] not in gone]))
 
     def counted(self) -> dict[UsageOwner, int]:
-        """What all have used, as it counts now: in units that were held for a second."""
+        """The usage of all, as it counts now: in units that were held for a second."""
         return {owner: fraction_of_growth(number, self.time, self.half_life) for owner, number in self.used.items()}
 
 
@@ -143,7 +143,7 @@ NO_USAGE = UsageState()
 
 
 class UsageMemory(msgspec.Struct, frozen=True):
-    """What a profile that remembers usage has written down."""
+    """The record of a profile that remembers usage."""
 
     namespace: str  # in which the record is kept; "": it is kept nowhere
     recorded: UsageState | None = None

@@ -357,7 +357,7 @@ class RecordedCycle(msgspec.Struct, frozen=True):
 
     @property
     def turns(self) -> Turns:
-        """What the cycle before it had left."""
+        """State that the cycle before it had left."""
         if not self.usage:
             return NO_TURNS
         try:

@@ -571,7 +571,7 @@ def _remembers(profile: Profile) -> bool:
 
 
 def _usage(snapshot: Snapshot, ledger: Ledger, profile: Profile) -> FairUsage | None:
-    """What everybody has used; None where the profile remembers nothing."""
+    """The usage of everybody; None where the profile remembers nothing."""
     if not _remembers(profile):
         return None
     from tierwise.config.usage import usage_rules

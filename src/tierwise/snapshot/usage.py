@@ -44,7 +44,7 @@ _PAUSE: Final = 60.0
 _MOST_RESETS: Final = 1000
 _LARGEST: Final = 1 << 200
 UNREADABLE_USAGE: Final = (ValueError, TypeError, AttributeError, KeyError, OverflowError, RecursionError)
-"""What reading raises where something else has written."""
+"""Errors that reading raises where something else has written."""
 _EVEN: Final = "no usage is remembered: all queues start even"
 
 
@@ -54,9 +54,9 @@ def usage_key(namespace: str) -> Key:
 
 
 def usage_memory(graph: Graph, rules: UsageRules) -> Derived[tuple[UsageMemory, tuple[Fault, ...]]]:
-    """What was written down, and what is wrong with it."""
+    """The record, and what is wrong with it."""
     key = usage_key(rules.namespace)
-    record = graph.whole(lambda found: found.record(key) if rules.namespace else None, graph.kinds(ConfigMap))
+    record = graph.whole(lambda state: state.record(key) if rules.namespace else None, graph.kinds(ConfigMap))
     return graph.whole(partial(_memory, rules.namespace), record)
 
 
@@ -75,14 +75,14 @@ def read_usage(record: ConfigMap | None) -> tuple[UsageState | None, Mapping[str
         return usage_of(text) if text else None, resets, ()
     except UNREADABLE_USAGE as error:
         meta = record.metadata
-        told = f"it cannot be read, and all queues start even: {type(error).__name__}"
-        return None, {}, (Fault(f"ConfigMap {meta.namespace}/{meta.name}", "InvalidUsage", told),)
+        event = f"it cannot be read, and all queues start even: {type(error).__name__}"
+        return None, {}, (Fault(f"ConfigMap {meta.namespace}/{meta.name}", "InvalidUsage", event),)
 
 
 def usage_of(text: str) -> UsageState:
-    """What was written down; one of `UNREADABLE_USAGE` where that is not what the text is."""
+    """Usage that was written down; one of `UNREADABLE_USAGE` where that is not what the text is."""
     raw = json.loads(text)
-    found = UsageState(
+    state = UsageState(
         at=_number(raw["at"]),
         time=_number(raw["time"]),
         half_life=_number(raw["halfLife"]),
@@ -94,9 +94,9 @@ def usage_of(text: str) -> UsageState:
         since=_number(raw["since"]),
         resets=_times(raw["resets"]),
     )
-    if found.half_life <= 0 or found.time > 64 * found.half_life:
+    if state.half_life <= 0 or state.time > 64 * state.half_life:
         raise ValueError("its clock is not one of ours")
-    return found
+    return state
 
 
 def _number(raw: Any) -> float:
@@ -126,7 +126,7 @@ def _prepaid(job: Any, queue: Any, namespace: Any, rate: Any, until: Any) -> Pre
 
 
 def spelled_usage(state: UsageState) -> str:
-    """What is remembered, as it is written down."""
+    """Usage in the form in which it is written down."""
     fields = {
         "at": state.at,
         "time": state.time,
@@ -155,12 +155,12 @@ def usage_effects(objects: Objects, snapshot: Snapshot, usage: UsageState, *, at
     present = objects.raw(key)
     writes = max(usage.writes, recorded.writes if recorded is not None else 0) + 1
     data: Raw = {_USAGE: spelled_usage(replace(usage, writes=writes))}
-    told: list[Effect] = [RecordEvent(key, "Normal", "UsageStartsEven", _EVEN)] if usage.since == usage.at else []
+    event: list[Effect] = [RecordEvent(key, "Normal", "UsageStartsEven", _EVEN)] if usage.since == usage.at else []
     if present is None:
         metadata = {"name": key.name, "namespace": key.namespace}
-        return [Create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}), *told]
+        return [Create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}), *event]
     before = present.get("data")
-    return [Update(key, {**present, "data": {**(before if isinstance(before, dict) else {}), **data}}), *told]
+    return [Update(key, {**present, "data": {**(before if isinstance(before, dict) else {}), **data}}), *event]
 
 
 def resetting(record: ConfigMap | None, queues: Iterable[str], now: float) -> Raw:

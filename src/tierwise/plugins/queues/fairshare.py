@@ -48,13 +48,13 @@ class FairTurns:
         return (1.0, tag * (1.0 - waited / rules.aging) if rules.aging < inf else tag)
 
     def _tag(self, job: Job) -> float:
-        """What the job's namespace will have used when its turn comes, as a multiple of its part of the queue."""
+        """How much the job's namespace will have used when its turn comes, as a multiple of its part of the queue."""
         if self._tags is None:
             self._tags = self._tags_of_waiting()
-        found = self._tags.get(job.key)
-        if found is None:
-            found = self._fair.used_in(job.queue, namespace_of(job.key)) / self._part(job.queue, 1)
-        return found
+        tag = self._tags.get(job.key)
+        if tag is None:
+            tag = self._fair.used_in(job.queue, namespace_of(job.key)) / self._part(job.queue, 1)
+        return tag
 
     def _tags_of_waiting(self) -> dict[str, float]:
         queues: dict[str, dict[str, list[Job]]] = {}
@@ -71,7 +71,7 @@ class FairTurns:
         return tags
 
     def _part(self, queue: str, namespaces: int) -> float:
-        """What one of so many namespaces could have used of what the queue has."""
+        """How much one of so many namespaces could have used of what the queue has."""
         could: float = max(float(self._fair.used_by(queue)), self._fair.whole)
         return max(1.0, could / max(namespaces, 1))
 
