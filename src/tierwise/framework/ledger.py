@@ -239,7 +239,7 @@ class Ledger:
         return np.zeros_like(self.queue_used)
 
     def held_by_jobs(self) -> Ints:
-        """Amounts that the running and the terminating tasks of each job hold at the start of the cycle, (resources x jobs)."""
+        """Amounts that running and terminating tasks of each job hold at the start of the cycle, (resources x jobs)."""
         if not self.leaving:
             return self._running_at_start
         return self._running_at_start + self._asked_by_jobs(Status.RELEASING)
