@@ -34,11 +34,20 @@ from tierwise_lab.bench.manifests import (
 )
 from tierwise_lab.bench.measure import at_most, best_of, compared, gc_off, timed
 
-__all__ = ["refused_again", "tight_budgets", "two_roles"]
+__all__ = [
+    "BEGUN",
+    "ends_are_known",
+    "in_leaves",
+    "refused_again",
+    "settled",
+    "stated",
+    "tight_budgets",
+    "two_roles",
+]
 
 _DEPLOYMENTS = 100
 _NEED = 16  # nodes of each gang that wants room
-_BEGUN = "2027-01-15T00:00:00Z"
+BEGUN = "2027-01-15T00:00:00Z"
 
 
 @row("C9b", at_most(0.15, 0.1))
@@ -97,7 +106,7 @@ def _c9c(lab: Lab) -> Measured:
     first_tier, second = DEFAULT.tiers
     hasty = replace(DEFAULT, tiers=(first_tier, tuple(choice for choice in second if choice.name != "patience")))
     repeats = max(2, lab.size.repeats // 4)
-    patient, without = (_settled(objects, profile, repeats) for profile in (DEFAULT, hasty))
+    patient, without = (settled(objects, profile, repeats) for profile in (DEFAULT, hasty))
     what = f"a cycle over {gangs:,} waiting gangs at {nodes:,} nodes whose ends are known, with patience ÷ without"
     return compared(what, patient, without)
 
@@ -105,16 +114,16 @@ def _c9c(lab: Lab) -> Measured:
 def ends_are_known(nodes: int, gangs: int) -> Iterator[Manifest]:
     """Leaves of 16 racks, nine nodes in ten in use by gangs of four that state how long they run; gangs that wait."""
     pick = Random(7)
-    yield from _in_leaves(nodes)
+    yield from in_leaves(nodes)
     hosts = pick.sample(range(nodes), nodes)
     running = nodes * 9 // 10 // 4
     for i in range(running):
-        yield from _stated(i, hosts[4 * i : 4 * i + 4], 4, 2 + pick.randrange(4_000))
+        yield from stated(i, hosts[4 * i : 4 * i + 4], 4, 2 + pick.randrange(4_000))
     for i in range(running, running + gangs):
-        yield from _stated(i, (), (8, 12, 16)[i % 3], 30 + pick.randrange(2_000))
+        yield from stated(i, (), (8, 12, 16)[i % 3], 30 + pick.randrange(2_000))
 
 
-def _in_leaves(nodes: int) -> Iterator[Manifest]:
+def in_leaves(nodes: int) -> Iterator[Manifest]:
     """Nodes with their labels in leaves of 16 racks."""
     yield from (node(i) for i in range(nodes))
     inner = racks(nodes)
@@ -133,7 +142,7 @@ def _in_leaves(nodes: int) -> Iterator[Manifest]:
 def _c9d(lab: Lab) -> Measured:
     """Milliseconds for each of some gangs with a hard spread over racks, of which no rack alone holds one."""
     nodes, gangs = lab.size.everyday // 2, max(2, lab.size.backlog // 25)
-    seen = build(read_manifests([*_in_leaves(nodes), *(raw for i in range(gangs) for raw in _spread(i))]), 0.0)
+    seen = build(read_manifests([*in_leaves(nodes), *(raw for i in range(gangs) for raw in _spread(i))]), 0.0)
     if len(cycle(seen, DEFAULT).decisions) != gangs:
         raise RuntimeError("every gang is meant to find a leaf")
     seconds = best_of(max(2, lab.size.repeats // 4), partial(cycle, seen, DEFAULT), clock=time.process_time)
@@ -153,12 +162,12 @@ def _spread(number: int) -> Iterator[Manifest]:
         yield {**waiting, "spec": {**waiting["spec"], "topologySpreadConstraints": [rule]}}
 
 
-def _stated(number: int, hosts: Sequence[int], size: int, minutes: int) -> Iterator[Manifest]:
-    """A gang of whole nodes that says how long it runs, on these hosts; of none, it waits for a place in one leaf."""
+def stated(number: int, hosts: Sequence[int], size: int, minutes: int, *, tier: int = 2) -> Iterator[Manifest]:
+    """A gang of whole nodes that says how long it runs, on these hosts; of none, it waits for a place in one domain."""
     pod_group = group(number, minimum=size, phase="Running" if hosts else "Inqueue")
     pod_group["metadata"]["annotations"] = {"tierwise.io/expected-duration": f"{minutes}m"}
-    pod_group["metadata"]["creationTimestamp"] = _BEGUN
-    pod_group["spec"]["networkTopology"] = {"mode": "hard", "highestTierAllowed": 2}
+    pod_group["metadata"]["creationTimestamp"] = BEGUN
+    pod_group["spec"]["networkTopology"] = {"mode": "hard", "highestTierAllowed": tier}
     yield pod_group
     for rank in range(size):
         raw = _asking(pod(number, rank, on=f"n{hosts[rank]}" if hosts else ""), {"cpu": "32", "nvidia.com/gpu": "8"})
@@ -166,16 +175,16 @@ def _stated(number: int, hosts: Sequence[int], size: int, minutes: int) -> Itera
 
 
 def _started(raw: Manifest) -> Manifest:
-    return {**raw, "status": {"phase": "Running", "startTime": _BEGUN}}
+    return {**raw, "status": {"phase": "Running", "startTime": BEGUN}}
 
 
-def _settled(objects: Objects, profile: Profile, repeats: int) -> float:
+def settled(objects: Objects, profile: Profile, repeats: int) -> float:
     """The shortest of some cycles that bind nothing, once what fits is bound."""
     reader = Reader(profile)
     shortest = float("inf")
     idle = 0
     while idle < repeats:
-        seen = reader.read(objects, parse_time(_BEGUN) + 60)
+        seen = reader.read(objects, parse_time(BEGUN) + 60)
         with gc_off():
             seconds, report = timed(partial(cycle, seen, profile))
         bound: dict[Key, Manifest] = {}

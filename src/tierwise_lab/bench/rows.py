@@ -24,6 +24,7 @@ from tierwise_lab.bench import (  # noqa: F401 - they register rows
     evictions,
     files,
     measure,
+    negative_answers,
     realistic,
     replays,
     searches,
