@@ -42,7 +42,7 @@ _RESERVATIONS: Final = """
     reservationAgingPause
     expectedDuration expectedDuration.* trustStatedDurations runHistory
 """
-_RECORDS: Final = "failedStarts failedStartsHalfLife suspectedBy keptPlaces keptPlacesFor"
+_RECORDS: Final = "failedStarts failedStartsHalfLife suspectedBy suspectedCondition keptPlaces keptPlacesFor"
 _BUNDLES: Final = f"maxDomains allowWholeBundle evictRemainder efficiencyThreshold {_CACHE}"
 _CLASSIC: Final = f"""
     enableTopologyAwarePreemption topologyAwarePreemptWorkerNum minCandidateNodesPercentage

@@ -18,6 +18,7 @@ class FailedStartRules(msgspec.Struct, frozen=True):
     namespace: str = ""  # in which the record is kept; "": nothing is remembered
     half_life: float = 3600.0  # seconds in which a failed start comes to count half
     owners: int = 2  # namespaces that a node must have failed to be suspected by everybody
+    condition: bool = False  # whether suspected nodes have a condition that says so
 
 
 def failed_start_rules(profile: Profile) -> FailedStartRules:
@@ -34,7 +35,10 @@ def failed_start_rules(profile: Profile) -> FailedStartRules:
     owners = given.get("suspectedBy", 2)
     if isinstance(owners, bool) or not isinstance(owners, int) or owners < 2:
         raise InputError(f'"{as_written(owners)}" is not a whole number from 2 on', field=_field("suspectedBy"))
-    return FailedStartRules(namespace, found, owners)
+    condition = given.get("suspectedCondition", False)
+    if not isinstance(condition, bool):
+        raise InputError(f'"{as_written(condition)}" is neither true nor false', field=_field("suspectedCondition"))
+    return FailedStartRules(namespace, found, owners, condition)
 
 
 def _field(name: str) -> str:

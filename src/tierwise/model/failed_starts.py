@@ -124,6 +124,8 @@ class StartMemory(msgspec.Struct, frozen=True):
     recorded: tuple[FailedStart, ...] = ()
     forgiven: Mapping[str, float] = {}
     telling: Mapping[str, tuple[str, str, str] | None] = {}  # by pod that failed: its uid, its node and why
+    marked: Mapping[str, str] | None = None
+    """By node that has the condition of suspected ones: its status. None where nodes are to have none."""
 
     def at(self, jobs: Iterable[Job], now: float) -> FailedStarts:
         """All failed starts, at a moment."""

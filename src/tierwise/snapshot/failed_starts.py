@@ -18,18 +18,19 @@ from typing import Any, Final
 from msgspec.structs import replace
 
 from tierwise.api.codec import Raw
-from tierwise.api.core import ConfigMap, ContainerStatus, ObjectMeta, Pod
+from tierwise.api.core import ConfigMap, ContainerStatus, Node, ObjectMeta, Pod, format_time
 from tierwise.api.plurals import count
 from tierwise.config.failed_starts import FailedStartRules, failed_start_rules
 from tierwise.config.profile import Profile
 from tierwise.model.failed_starts import FailedStart, FailedStarts, StartMemory, confirmed, kept_starts
 from tierwise.model.job import Status
 from tierwise.model.snapshot import Fault, Snapshot
-from tierwise.port import Create, Effect, Key, Objects, RecordEvent, Update
+from tierwise.port import Create, Effect, Key, Objects, PatchStatus, RecordEvent, Update
 from tierwise.snapshot.derive import Derived, Each, Graph, Records
 
 __all__ = [
     "FAILED_STARTS",
+    "SUSPECTED",
     "failed_start",
     "failed_start_effects",
     "forgiving",
@@ -40,6 +41,8 @@ __all__ = [
 
 FAILED_STARTS: Final = "tierwise-failed-starts"
 """The name of the ConfigMap; a profile names its namespace."""
+SUSPECTED: Final = "tierwise.io/Suspected"
+"""The condition of a node that has failed several namespaces."""
 _STARTS, _FORGIVEN = "starts", "forgiven"
 
 _REFUSED: Final = frozenset(
@@ -120,15 +123,27 @@ def start_memory(graph: Graph, profile: Profile, pods: Records[Pod]) -> Derived[
     rules = failed_start_rules(profile)
     key = record_key(rules.namespace)
     record = graph.whole(lambda found: found.record(key), graph.kinds(ConfigMap))
-    return graph.whole(partial(_memory, rules), record, Each(pods, failed_start))
+    marks = graph.whole(_marked, Each(graph.records(Node), _mark)) if rules.condition else graph.whole(lambda: None)
+    return graph.whole(partial(_memory, rules), record, Each(pods, failed_start), marks)
 
 
 def _memory(
-    rules: FailedStartRules, record: ConfigMap | None, telling: Mapping[str, tuple[str, str, str] | None]
+    rules: FailedStartRules,
+    record: ConfigMap | None,
+    telling: Mapping[str, tuple[str, str, str] | None],
+    marked: Mapping[str, str] | None,
 ) -> tuple[StartMemory, tuple[Fault, ...]]:
     recorded, forgiven, faults = read_failed_starts(record)
-    memory = StartMemory(rules.namespace, rules.half_life, rules.owners, recorded, forgiven, dict(telling))
+    memory = StartMemory(rules.namespace, rules.half_life, rules.owners, recorded, forgiven, dict(telling), marked)
     return memory, faults
+
+
+def _mark(node: Node) -> str:
+    return next((condition.status for condition in node.status.conditions if condition.type == SUSPECTED), "")
+
+
+def _marked(marks: Mapping[str, str]) -> Mapping[str, str]:
+    return {node: status for node, status in marks.items() if status}
 
 
 def failed_start_effects(objects: Objects, snapshot: Snapshot) -> list[Effect]:
@@ -140,18 +155,49 @@ def failed_start_effects(objects: Objects, snapshot: Snapshot) -> list[Effect]:
         return []
     new = memory.seen_now(snapshot.jobs, snapshot.now)
     recorded = _confirmed(memory, snapshot)
+    starts = (*recorded, *new)
+    effects = list(_conditions(memory, starts, snapshot))
     if not new and recorded == list(memory.recorded):
-        return []
+        return effects
+    return [*effects, *_written(objects, memory, starts), *_suspicions(memory, starts, snapshot.now)]
+
+
+def _written(objects: Objects, memory: StartMemory, starts: Iterable[FailedStart]) -> list[Effect]:
     key = record_key(memory.namespace)
-    told = _suspicions(memory, (*recorded, *new), snapshot.now)
     present = objects.raw(key)
-    data: dict[str, Any] = {_STARTS: _spelled((*recorded, *new))}
+    data: dict[str, Any] = {_STARTS: _spelled(starts)}
     if present is None:
         metadata = {"name": key.name, "namespace": key.namespace}
         manifest: Raw = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}
-        return [Create(manifest), *told]
+        return [Create(manifest)]
     before = present.get("data")
-    return [Update(key, {**present, "data": {**(before if isinstance(before, dict) else {}), **data}}), *told]
+    return [Update(key, {**present, "data": {**(before if isinstance(before, dict) else {}), **data}})]
+
+
+def _conditions(memory: StartMemory, starts: tuple[FailedStart, ...], snapshot: Snapshot) -> Iterable[Effect]:
+    """The condition of nodes that have become suspected ones, or are none any more, where a profile asks for it."""
+    if memory.marked is None:
+        return
+    suspected = FailedStarts(starts, memory.forgiven, memory.half_life, memory.owners, snapshot.now).suspected
+    for node in sorted({*suspected, *memory.marked} & snapshot.nodes.row.keys()):
+        status = str(node in suspected)
+        if memory.marked.get(node, "False") == status:
+            continue
+        text = "it has failed no several namespaces of late"
+        if node in suspected:
+            text = _why_suspected(suspected[node])
+        condition = {
+            "type": SUSPECTED,
+            "status": status,
+            "reason": "NodeSuspected" if node in suspected else "NotSuspected",
+            "message": text,
+            "lastTransitionTime": format_time(snapshot.now),
+        }
+        yield PatchStatus(Key("", "Node", "", node), {"conditions": [condition]})
+
+
+def _why_suspected(owners: tuple[str, ...]) -> str:
+    return f"pods of {count(len(owners), 'namespace')} failed to start here: it is used last for a while"
 
 
 def _confirmed(memory: StartMemory, snapshot: Snapshot) -> list[FailedStart]:
@@ -174,8 +220,8 @@ def _suspicions(memory: StartMemory, starts: tuple[FailedStart, ...], at: float)
     events: list[Effect] = []
     for node, owners in now.suspected.items():
         if node not in known:
-            text = f"pods of {count(len(owners), 'namespace')} failed to start here: it is used last for a while"
-            events.append(RecordEvent(Key("", "Node", "", node), "Warning", "NodeSuspected", text))
+            node_key = Key("", "Node", "", node)
+            events.append(RecordEvent(node_key, "Warning", "NodeSuspected", _why_suspected(owners)))
     return events
 
 

@@ -16,11 +16,11 @@ from tierwise.api.errors import InputError
 from tierwise.config.profile import DEFAULT
 from tierwise.framework.report import CycleReport
 from tierwise.model.failed_starts import MOST_OF_NAMESPACE
-from tierwise.port import Create, Objects, Update
+from tierwise.port import Create, Objects, PatchStatus, Update
 from tierwise.scheduler import cycle
 from tierwise.scheduler.cycle import check_profile
 from tierwise.snapshot.builder import build
-from tierwise.snapshot.failed_starts import FAILED_STARTS, failed_start, failed_start_effects
+from tierwise.snapshot.failed_starts import FAILED_STARTS, SUSPECTED, failed_start, failed_start_effects
 
 REMEMBERS = replace(DEFAULT, action_arguments={"allocate": {"failedStarts": "tierwise"}})
 
@@ -210,11 +210,12 @@ def test_a_record_that_cannot_be_read_is_told_and_remembers_nothing(text: str) -
 
 
 @pytest.mark.parametrize(
-    ("name", "value"), [("failedStarts", "a/b"), ("failedStartsHalfLife", "soon"), ("suspectedBy", 1)]
+    ("name", "value"),
+    [("failedStarts", "a/b"), ("failedStartsHalfLife", "soon"), ("suspectedBy", 1), ("suspectedCondition", "yes")],
 )
 def test_values_that_cannot_be_read_are_refused(name: str, value: object) -> None:
     """With the name of the argument."""
-    with pytest.raises(InputError, match=r"is not") as refused:
+    with pytest.raises(InputError, match=r"is n") as refused:
         check_profile(replace(DEFAULT, action_arguments={"allocate": {name: value}}))
     assert f"configurations.allocate.{name}" == refused.value.field
 
@@ -233,3 +234,34 @@ def test_a_pod_that_came_up_elsewhere_since_speaks_against_the_node() -> None:
     assert [] == flags("OutOfcpu", running("train", "n0"))
     assert [] == flags("ImagePullBackOff", again)
     assert [] == flags("OutOfcpu", job("train"))
+
+
+def conditions(*parts: list[Raw], now: float = NOW) -> dict[str, str]:
+    """By node the status of the condition that is written."""
+    marking = {"failedStarts": "tierwise", "suspectedCondition": True}
+    profile = replace(DEFAULT, action_arguments={"allocate": marking})
+    objects = cluster(*parts)
+    written = failed_start_effects(objects, build(objects, now, profile))
+    return {e.key.name: e.status["conditions"][0]["status"] for e in written if isinstance(e, PatchStatus)}  # type: ignore[index]
+
+
+def test_suspected_nodes_have_a_condition_where_a_profile_asks_for_it() -> None:
+    """It is written once, and taken back when the node is suspected no more; other nodes have none."""
+    both = record(("a/x", "n0", 60.0), ("b/y", "n0", 60.0))
+    marked = [{**raw, "status": status_of(raw)} for raw in TWO_RACKS.manifests if raw["kind"] == "Node"]
+
+    assert {"n0": "True"} == conditions(both)
+    assert {} == conditions(both, marked)
+    assert {"n0": "False"} == conditions(marked)
+    assert {"n0": "False"} == conditions(both, marked, now=NOW + 2 * HOUR)
+    assert [] == effects(both)
+
+
+def status_of(raw: Any) -> Any:
+    """The status of a node, with the condition on the first."""
+    condition = {"type": SUSPECTED, "status": "True"}
+    given = raw.get("status", {})
+    return {
+        **given,
+        "conditions": [*given.get("conditions", []), *([condition] if raw["metadata"]["name"] == "n0" else [])],
+    }

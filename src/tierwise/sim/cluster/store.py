@@ -86,12 +86,12 @@ class Batch:
     def patch_status(
         self, effect: port.Effect, key: port.Key, status: Raw, annotations: Mapping[str, str]
     ) -> port.Outcome:
-        """Fields of the status are replaced one by one; of a pod's conditions, those of the same types."""
+        """Fields of the status are replaced one by one; conditions of pods and nodes, by their types."""
         raw = self.raw(key)
         if raw is None:
             return port.Outcome(effect, ok=False, error=f"{key} does not exist")
         current = raw.get("status")
-        if key.kind == "Pod" and isinstance(current, dict) and isinstance(status.get("conditions"), list):
+        if key.kind in _MERGED and isinstance(current, dict) and isinstance(status.get("conditions"), list):
             status = {**status, "conditions": by_type(current.get("conditions"), status["conditions"])}
         changed = {**raw, "status": {**(current if isinstance(current, dict) else {}), **status}} if status else raw
         if annotations:
@@ -117,6 +117,10 @@ class Batch:
         self.puts.pop(key, None)
         self.deletes[key] = None
         return port.Outcome(effect, ok=True)
+
+
+_MERGED: Final = ("Pod", "Node")
+"""Kinds whose conditions a strategic merge patch merges."""
 
 
 def by_type(present: object, new_conditions: object) -> list[Raw]:
