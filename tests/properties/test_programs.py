@@ -12,7 +12,7 @@ from tests.support.depth import size
 
 from tierwise.actions.placement.program import Dealt, No, Program, Question, Scope, Unit, Wanted
 from tierwise.explain.second_solver import solvable
-from tierwise.framework.pod_rules import Apart, AtMost, Even, Near, PodRule
+from tierwise.framework.pod_rules import Apart, AtMost, Charged, Even, Near, PodRule
 from tierwise.model.arrays import Ints
 
 BATCHES, SIZE = size(2, 60), size(60, 200, quick=20)
@@ -147,10 +147,13 @@ def _rule(chance: random.Random, shapes: int, rows: int) -> PodRule:
     some = frozenset(chance.sample(range(shapes), chance.randint(1, shapes)))
     others = frozenset(chance.sample(range(shapes), chance.randint(0, shapes))) - some
     there = np.array([chance.choice((0, 0, 1, 2)) for _ in range(max(rows, 3))])
-    kind = chance.randrange(4)
+    kind = chance.randrange(5)
     if kind == 0:
         each = np.array([chance.randint(0, 2) for _ in range(int(places.max(initial=-1)) + 1)])
         return AtMost(some, places, each if len(each) and chance.random() < 0.5 else chance.randint(0, 2))
+    if kind == 4:
+        charges = {shape: np.array([chance.randint(0, 3) for _ in range(rows)]) for shape in some}
+        return Charged(charges, places, np.array([chance.randint(0, 8) for _ in range(max(rows, 3))]))
     if kind == 1:
         return Apart(some, others, places)
     if kind == 2:

@@ -51,6 +51,7 @@ _SPREADING: Final = (
     '{"workloadLabelSelectors":[{"key":"app","operator":"In","values":["main"]}],'
     '"rules":[{"topologyKey":"example.com/rack","maxShareAllowingPlacement":"0.5"}]}'
 )
+_NO_POWER: Final = '[{"name": "power", "amount": 0, "charges": [{"resource": "pods", "each": 1}]}]'
 _GATHER: Final = '{"gatherStrategy":[{"layer":"BlockLayer","strategy":"MustGather"}]}'
 _LONG_AGO: Final = "2025-12-31T23:00:00Z"
 _JUST_NOW: Final = "2025-12-31T23:59:59Z"
@@ -131,6 +132,7 @@ PAIRS: Final[Mapping[str, Pair]] = {
         "volcano.sh/network-topology-highest-tier": Pair("workload anywhere", "1"),
         "volcano.sh/network-topology-highest-tier-allowed": Pair("workload anywhere", "1"),
         "volcano.sh/network-topology-source": _shows("a hypernode of nobody", "label"),
+        "tierwise.io/amounts": Pair("rack called v", _NO_POWER),
         "volcano.sh/nodegroup-name": Pair("groups of nodes", "batch"),
         "pod-group.scheduling.sigs.k8s.io": Pair("beside its koordinator gang", "v"),
         "pod-group.scheduling.sigs.k8s.io/name": Pair("beside its koordinator gang", "v"),

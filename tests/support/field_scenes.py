@@ -298,6 +298,12 @@ def two_fabrics(way: str) -> Scene:
 
 
 @scene
+def rack_called_v(way: str) -> Scene:
+    """V starts in the only rack, which is a hyperNode of its name."""
+    return Scene([*tree({"v": "n0 n1"}, cpu=1), *own(way or "volcano")])
+
+
+@scene
 def rule_about_a_set(way: str) -> Scene:
     """V waits: it has a rule about a set that it is not in."""
     listed = [{"fabric": "HyperNode", "tier": 1, "set": "serve", "apart": 1}]

@@ -11,6 +11,7 @@ from tierwise.admission.findings import Issue, at_least, at_most, error, one_of,
 from tierwise.admission.names import LONGEST_NAME, dns_subdomain, label_selector
 from tierwise.api.codec import Raw, part
 from tierwise.api.core import Node, ObjectMeta
+from tierwise.api.domain_amounts import AMOUNTS, parse_amounts
 from tierwise.api.fabric import FABRIC, fabric_name_fault, fabric_of
 from tierwise.api.limits import MEMBERS, TIER
 from tierwise.api.volcano import HyperNode, MemberSelector
@@ -32,6 +33,7 @@ def check(hypernode: HyperNode, raw: Raw) -> Iterator[Issue]:
         yield error("spec.tier", "the tier is missing")
     if fault := fabric_name_fault(fabric_of(hypernode.metadata)):
         yield error(f"metadata[{FABRIC}]", fault)
+    yield from _check_amounts(hypernode)
     yield from at_least("spec.tier", spec.tier, 0)
     yield from at_most("spec.tier", spec.tier, TIER)
     if len(spec.members) > MEMBERS:
@@ -47,6 +49,18 @@ def check(hypernode: HyperNode, raw: Raw) -> Iterator[Issue]:
         named = entry.get("name") if isinstance(entry, dict) else None
         yield from one_of(f"spec.members[{index}].type", member.type, _MEMBER_TYPES)
         yield from _check_selector(f"spec.members[{index}].selector", member.selector, str(named or ""))
+
+
+def _check_amounts(hypernode: HyperNode) -> Iterator[Issue]:
+    """Amounts that cannot be read are errors; those without charges of their own count by a profile alone."""
+    amounts = parse_amounts(hypernode.metadata.annotations.get(AMOUNTS, ""))
+    if isinstance(amounts, str):
+        yield error(f"metadata.annotations[{AMOUNTS}]", amounts)
+        return
+    for amount in amounts:
+        if not amount.charges:
+            text = f"{amount.name} has no charges: it counts where a profile gives them (plugin amounts), else nowhere"
+            yield warning(f"metadata.annotations[{AMOUNTS}]", text)
 
 
 def check_itself(hypernode: HyperNode) -> Iterator[Issue]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from functools import partial
 
+from tierwise.audit.amounts import amounts
 from tierwise.audit.gathered import gathered
 from tierwise.audit.nodes import devices, neighbours, nodes, support, volumes
 from tierwise.audit.pods import Finding
@@ -38,6 +39,7 @@ def audit(objects: Objects) -> list[Finding]:
         *checks_of_languages,
         topology,
         partial(sets, languages=declaring),
+        amounts,
         gathered,
         queues,
         quotas,

@@ -22,7 +22,7 @@ from tierwise.audit.gathered import layers
 from tierwise.audit.pods import Finding, counts, holds
 from tierwise.port import Objects
 
-__all__ = ["Fabrics", "listed", "topology"]
+__all__ = ["Fabrics", "fabric_of", "listed", "topology"]
 
 
 def topology(objects: Objects) -> Iterator[Finding]:
@@ -31,7 +31,7 @@ def topology(objects: Objects) -> Iterator[Finding]:
     inside = members(objects)
     for path, record in objects.every(PodGroup).items():
         placed = [pod for pod in inside[path] if counts(pod) and holds(pod)]
-        fabric = _fabric(record.metadata)
+        fabric = fabric_of(record.metadata)
         if text := fabrics.tree(fabric).too_wide(record.spec.network_topology, placed):
             yield Finding("too-wide", f"PodGroup {path}", text)
         yield from fabrics.findings(record.metadata, f"PodGroup {path}", placed)
@@ -62,7 +62,7 @@ class Fabrics:
         places of the pods break. Rules about sets and about keeping apart are not among them. level, a constraint of
         the group's own language, is checked as well where the group names a fabric; "" is none.
         """
-        fabric_of_group = _fabric(meta)
+        fabric_of_group = fabric_of(meta)
         own_level = (entry for entry in listed(meta) if not entry.get("set") and entry.get("apart") is None)
         entries = [entry for entry in own_level if str(entry.get("subGroup") or "") == sub_group]
         if level and fabric_of_group:
@@ -81,7 +81,7 @@ class Fabrics:
             named = entry.get("subGroup") == policy and not entry.get("set")
             if not named or type(limit) is not int:
                 continue
-            fabric = str(entry.get("fabric") or _fabric(meta))
+            fabric = str(entry.get("fabric") or fabric_of(meta))
             for domain in self.domains("" if fabric == "HyperNode" else fabric, entry.get("tier")):
                 inside = sum(not nodes.isdisjoint(domain) for nodes in node_sets)
                 if inside > limit:
@@ -131,7 +131,7 @@ class Fabrics:
         return f"{len(pods)} pods on {len(nodes)} nodes must be in {place}, and none holds them"
 
 
-def _fabric(meta: ObjectMeta) -> str:
+def fabric_of(meta: ObjectMeta) -> str:
     """The fabric that an object names; "" for the hyperNodes that name none."""
     name = meta.labels.get("tierwise.io/fabric") or meta.annotations.get("tierwise.io/fabric", "")
     return "" if name.strip() == "HyperNode" else name.strip()
@@ -185,11 +185,11 @@ def _labelled(objects: Objects, fabric: str, level: str) -> list[frozenset[str]]
 def _named(objects: Objects) -> dict[str, str]:
     """The fabrics that declarations of other trees say to be, and the names of these trees."""
     layered = objects.every(ClusterNetworkTopology).get("default")
-    carriers = {_fabric(layered.metadata): "ClusterNetworkTopology"} if layered is not None else {}
+    carriers = {fabric_of(layered.metadata): "ClusterNetworkTopology"} if layered is not None else {}
     for name, kai_topology in objects.every(KaiTopology).items():
-        carriers[_fabric(kai_topology.metadata)] = f"Topology kai.scheduler/{name}"
+        carriers[fabric_of(kai_topology.metadata)] = f"Topology kai.scheduler/{name}"
     for name, kueue_topology in objects.every(KueueTopology).items():
-        carriers[_fabric(kueue_topology.metadata)] = f"Topology kueue.x-k8s.io/{name}"
+        carriers[fabric_of(kueue_topology.metadata)] = f"Topology kueue.x-k8s.io/{name}"
     return {name: tree for name, tree in carriers.items() if name}
 
 
@@ -198,7 +198,7 @@ class _Tree:
 
     def __init__(self, objects: Objects, fabric: str) -> None:
         self._hypernodes = {
-            name: record for name, record in objects.every(HyperNode).items() if _fabric(record.metadata) == fabric
+            name: record for name, record in objects.every(HyperNode).items() if fabric_of(record.metadata) == fabric
         }
         self._nodes = objects.every(Node)
         nodes = _Labelled({name: node.metadata.labels for name, node in self._nodes.items()})
@@ -246,6 +246,10 @@ class _Tree:
         for name in within:
             inner.update(self._inner[name])
         return [self._sets[name] for name in within if name not in inner]
+
+    def inside(self, name: str) -> frozenset[str]:
+        """The nodes below a hyperNode; none where there is no such hyperNode."""
+        return self._sets.get(name, frozenset())
 
     def _limit(self, constraint: NetworkTopologySpec) -> int | None:
         """The highest tier allowed; None where that is no limit: a name that no hyperNode has, or the whole cluster."""

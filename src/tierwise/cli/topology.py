@@ -184,16 +184,20 @@ def show(
     HyperNodes that label discovery would make are made first. Broken ones are named and left out of the tree.
     """
     from tierwise.cli import topology_trees as trees
+    from tierwise.explain.amounts import amounts_wire
     from tierwise.explain.text.topology import topology_lines
     from tierwise.explain.wire import topology_wire
 
-    profile_of(config_file)  # the tree does not depend on it, but a broken one is bad input all the same
+    profile = profile_of(config_file)  # the tree does not depend on it, but what its domains share may
     objects = source.objects(tell_unread)
     with show_progress("building the tree"):
         snapshot = trees.tree_of(objects, moment(objects, now), fabric)
     if len(snapshot.topology) == 1:  # the root alone
         trees.tell_presets(objects)
-    output.show(lambda: topology_wire(snapshot), lambda page: topology_lines(page, snapshot))
+    output.show(
+        lambda: topology_wire(snapshot) | amounts_wire(snapshot, profile),
+        lambda page: topology_lines(page, snapshot, profile),
+    )
 
 
 for command in (show, generate, diff, export_, import_):

@@ -7,10 +7,11 @@ whatever is not a configuration; which plugins and actions exist is the schedule
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Final
 
+from tierwise.api.domain_amounts import read_amounts
 from tierwise.api.errors import InputError, suggestion
 from tierwise.config.actions import ACTIONS
 from tierwise.config.arguments import unread
@@ -70,6 +71,7 @@ ARGUMENTS: Final[Mapping[str, str]] = {
     "NetworkOverhead": "lookAhead namespaces weightsName networkTopologyName strict bothWays",
     "QOSSort": "",
     "TopologicalSort": "namespaces",
+    "amounts": "amounts",
     "binpack": "binpack.weight binpack.cpu binpack.memory binpack.resources binpack.resources.*",
     "capacity": """
         ancestorReclaimLevel capacity.DynamicResourceAllocationEnable capacity.DRAConsumableCapacityEnable
@@ -127,6 +129,9 @@ _NESTED: Final[Mapping[tuple[str, str], str]] = {
     ("resource-strategy-fit", "proportional"): "enable resources resourceProportion",
 }
 """What arguments that are mappings themselves know."""
+
+_READ: Final[Mapping[tuple[str, str], Callable[[object], object]]] = {("amounts", "amounts"): read_amounts}
+"""Arguments that are more than a value, with what reads them and raises an InputError."""
 
 _IDLE_ARGUMENTS: Final[Mapping[str, str]] = {
     "predicate.GPUSharingEnable": "devices are counted as whole resources of nodes, and not shared",
@@ -306,6 +311,8 @@ def check_arguments(name: str, arguments: Mapping[str, object], path: str, insta
     if name in ARGUMENTS:
         check_fields(arguments, f"{path}.arguments", ARGUMENTS[name].split())
         for key, inner in arguments.items():
+            if (name, key) in _READ:
+                _check_read(name, key, inner, path)
             if (name, key) in _NESTED and isinstance(inner, Mapping):
                 check_fields(inner, f"{path}.arguments.{key}", _NESTED[name, key].split())
         return
@@ -316,6 +323,13 @@ def check_arguments(name: str, arguments: Mapping[str, object], path: str, insta
     wrong = offer.wrong_argument(arguments) if offer is not None else None
     if wrong is not None:
         raise InputError(f"plugin {name}: {wrong[1]}", field=f"{path}.arguments.{wrong[0]}")
+
+
+def _check_read(name: str, key: str, value: object, path: str) -> None:
+    try:
+        _READ[name, key](value)
+    except InputError as error:
+        raise InputError(error.message, field=f"{path}.arguments.{key}") from None
 
 
 def _meant(key: str, arguments: Collection[str]) -> str:

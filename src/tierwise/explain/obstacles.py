@@ -124,6 +124,9 @@ def _words(job: Job, wish: Wish) -> str:
     if isinstance(wish, LimitOf):
         places = " and ".join(constraint.words() for constraint in wish.constraints)
         return f"the limit{f' of {wish.part}' if wish.part else ''} to {places}"
+    if wish.kind is RuleKind.AMOUNT:
+        name, tier = wish.labels
+        return f"the amount of {name} in each {tier}"
     over = " and ".join(_PLACES.get(label, f"values of {label}") for label in wish.labels)
     if wish.kind is RuleKind.OTHERS:
         return f"the anti-affinity of other pods over {over}"

@@ -13,7 +13,7 @@ import numpy as np
 
 from tierwise.actions.placement.program import Question, Scope, Unit
 from tierwise.api.errors import InputError
-from tierwise.framework.pod_rules import Apart, AtMost, Even, Near, PodRule
+from tierwise.framework.pod_rules import Apart, AtMost, Charged, Even, Near, PodRule
 from tierwise.model.arrays import Bools, Ints
 
 if TYPE_CHECKING:
@@ -210,7 +210,9 @@ class _Rule:
         for place in np.unique(record.places[record.places >= 0]).tolist():
             tasks, used = self._tasks(record, record.shapes, place), model.new_bool_var("")
             model.add(tasks <= _BIG * used)
-            if isinstance(record, AtMost):
+            if isinstance(record, Charged):
+                model.add(self._charges(record, place) <= int(record.remaining[place]))
+            elif isinstance(record, AtMost):
                 model.add(tasks <= int(record.at(np.array([place]))[0]))
             elif isinstance(record, Apart):
                 model.add(self._tasks(record, record.others, place) <= _BIG * (1 - used))
@@ -222,6 +224,16 @@ class _Rule:
                 model.add(used <= self._tasks(record, record.by, place) + founded[-1])
         if isinstance(record, Near):
             model.add(sum(founded) <= int(record.found))
+
+    def _charges(self, record: Charged, place: int) -> LinearExpr:
+        """The charges of all tasks in a place."""
+        total: list[LinearExprT] = []
+        rows = np.flatnonzero(record.places == place).tolist()
+        numbers = self._question.numbers
+        for s in (s for s, number in enumerate(numbers) if number in record.charges):
+            for row in rows:
+                total += (int(record.charges[numbers[s]][row]) * task for task in self._on[s, row])
+        return cast("LinearExpr", sum(total))
 
     def _level(self, record: Even) -> IntVar:
         """No more pods than any place that is compared has."""

@@ -15,7 +15,7 @@ import numpy as np
 from msgspec import convert, json, to_builtins
 
 from tierwise.framework import extension
-from tierwise.framework.pod_rules import AtMost, Even, Near, PodRule, PodRules
+from tierwise.framework.pod_rules import AtMost, Charged, Even, Near, PodRule, PodRules
 from tierwise.model.arrays import Floats, Ints, distinct, length
 from tierwise.model.job import Reason, Task
 
@@ -290,9 +290,13 @@ def pod_rules(answer: Any, _: Args, view: extension.CycleView) -> PodRules | Non
         _array(record.places, _INT, len(view.nodes))
         if len(record.places) and record.places.min() < -1:
             raise AnswerError("a place below -1")
-        counts = record.there if isinstance(record, Near | Even) else record.places
+        counts: Any = record.there if isinstance(record, Near | Even) else record.places
         if isinstance(record, AtMost) and not isinstance(record.left, int):
             counts = record.left
+        if isinstance(record, Charged):
+            counts = record.remaining
+            for charges in record.charges.values():
+                _array(charges, _INT, len(view.nodes))
         if type(counts) is not np.ndarray or (
             counts is not record.places and len(counts) <= record.places.max(initial=-1)
         ):

@@ -18,7 +18,19 @@ import numpy as np
 
 from tierwise.model.arrays import Bools, Ints
 
-__all__ = ["Apart", "AtMost", "Even", "Near", "PodRule", "PodRules", "RuleKind", "WrittenRule", "joined", "together"]
+__all__ = [
+    "Apart",
+    "AtMost",
+    "Charged",
+    "Even",
+    "Near",
+    "PodRule",
+    "PodRules",
+    "RuleKind",
+    "WrittenRule",
+    "joined",
+    "together",
+]
 
 
 class AtMost(msgspec.Struct, frozen=True, eq=False):
@@ -39,6 +51,20 @@ class AtMost(msgspec.Struct, frozen=True, eq=False):
         inside = self.places >= 0
         allowance[inside] = self.at(self.places[inside])
         return allowance
+
+
+class Charged(msgspec.Struct, frozen=True, eq=False):
+    """A place has so much left of an amount, of which a task takes as its shape and its row say."""
+
+    charges: dict[int, Ints]  # by shape, of each row
+    places: Ints
+    remaining: Ints  # by place
+    others: bool = False  # there may be more once pods of others go
+
+    @property
+    def shapes(self) -> frozenset[int]:
+        """The shapes whose tasks are charged."""
+        return frozenset(self.charges)
 
 
 class Apart(msgspec.Struct, frozen=True, eq=False):
@@ -80,7 +106,7 @@ class Even(msgspec.Struct, frozen=True, eq=False):
     others: bool = False  # pods of other shapes count, too
 
 
-PodRule = AtMost | Apart | Near | Even
+PodRule = AtMost | Charged | Apart | Near | Even
 
 
 class RuleKind(enum.Enum):
@@ -90,6 +116,7 @@ class RuleKind(enum.Enum):
     AFFINITY = "affinity"
     SPREAD = "spread"
     OTHERS = "anti-affinity of other pods"
+    AMOUNT = "amount"  # of domains, which an administrator gave: its name and the tier stand for labels
 
 
 class WrittenRule(msgspec.Struct, frozen=True, eq=False):
@@ -134,6 +161,9 @@ class PodRules(msgspec.Struct, frozen=True, eq=False):
                 value = getattr(rule, field)
                 if isinstance(value, frozenset):
                     value = sorted(place[number] for number in value)
+                if isinstance(value, dict):
+                    numbers = sorted(value, key=place.__getitem__)
+                    value = [(place[number], value[number].tobytes()) for number in numbers]
                 encoded = value.tobytes() if isinstance(value, np.ndarray) else repr(value).encode()
                 digest.update(b"%s=%d:%s;" % (field.encode(), len(encoded), encoded))
         return digest.digest()

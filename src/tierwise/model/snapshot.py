@@ -211,6 +211,10 @@ class Snapshot(msgspec.Struct, frozen=True, dict=True):
         own = self.alternate_topologies.get(f"{kind} {constraint.tier_name}")
         return own or self.alternate_topologies.get(kind)
 
+    def trees(self) -> tuple[Topology, ...]:
+        """All trees, that which rows follow first."""
+        return (self.topology, *(tree.topology for tree in self.alternate_topologies.values()))
+
     @property
     def kinds(self) -> tuple[str, ...]:
         """The kinds of all trees, that of the one which rows follow first."""

@@ -13,6 +13,7 @@ from functools import cached_property
 import msgspec
 import numpy as np
 
+from tierwise.api.domain_amounts import Amount
 from tierwise.model.arrays import Floats, Ints, seal, summed
 
 __all__ = [
@@ -85,6 +86,7 @@ class Topology(msgspec.Struct, frozen=True, dict=True):
     index: dict[str, int]
     problems: tuple[Problem, ...]
     set_aside: tuple[str, ...]  # declared domains that an error took out of the tree
+    amounts: dict[int, tuple[Amount, ...]] = {}  # by domain, what its pods share; one without a name cannot be read
 
     def __post_init__(self) -> None:
         seal(self.tier, self.parent, self.start, self.end, self.last, self.leaf, self.rank, *self.chains)

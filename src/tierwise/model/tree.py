@@ -17,6 +17,7 @@ import msgspec
 import numpy as np
 
 from tierwise.api.cycles import cycle_text, find_cycles
+from tierwise.api.domain_amounts import Amount
 from tierwise.api.limits import DEPTH, TIER
 from tierwise.api.natural import natural
 from tierwise.model.arrays import Ints, ranks
@@ -34,6 +35,7 @@ class Declared(msgspec.Struct, frozen=True):
     nodes: frozenset[str] = frozenset()
     children: tuple[str, ...] = ()
     problems: tuple[Problem, ...] = ()
+    amounts: tuple[Amount, ...] = ()
 
 
 def build_tree(
@@ -264,6 +266,9 @@ class _Walk:
             index={name: i for i, name in enumerate(names)},
             problems=tuple(sorted(draft.problems, key=lambda p: (natural(p.domain), p.code, p.text))),
             set_aside=tuple(n for n in draft.declared if n in draft.broken),
+            amounts={
+                i: self._sound[name].amounts for i, name in enumerate(self._names) if i and self._sound[name].amounts
+            },
         )
         return topology, order
 

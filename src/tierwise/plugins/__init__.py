@@ -21,6 +21,7 @@ PLUGINS = Registry(
         "QOSSort": "plugins.qos_sort:QosSort",
         "TaintToleration": "plugins.kubernetes.scores:TaintToleration",
         "TopologicalSort": "plugins.network_overhead.topological_sort:TopologicalSort",
+        "amounts": "plugins.amounts:Amounts",
         "binpack": "plugins.binpack:Binpack",
         "capacity": "plugins.queues.capacity:Capacity",
         "conformance": "plugins.conformance:Conformance",
@@ -52,6 +53,7 @@ PLUGINS = Registry(
 
 IMPLIED = Registry(
     {
+        "amounts": "plugins.amounts:Amounts",
         "capability": "plugins.queues.capability:Capability",
         "lost-nodes": "plugins.lost_nodes:KeptOffLostNodes",
         "marks": "plugins.marks:Marks",

@@ -62,13 +62,15 @@ def _implied(snapshot: Snapshot, profile: Profile) -> Iterator[PluginChoice]:
     gives the time for which volumes are waited for to its predicates, and of several profiles the first counts.
     Disruption budgets hold wherever anything is evicted, but for Kubernetes' preemption, which only prefers to; marks
     hold everywhere. Both as far as protection reaches (`framework.protection`). What is repaired is kept off nodes from
-    which repair would evict it.
+    which repair would evict it. Amounts that hyperNodes give are kept.
     """
     listed = {choice.name for choice in profile.plugins()}
     if any(map(_CAPABILITY_OF, snapshot.queues.values())):
         yield PluginChoice("capability", {"elastic": "elasticquota" not in listed})
     if "patience" not in listed and any(map(_LADDER_OF, snapshot.jobs)):
         yield PluginChoice("patience")
+    if "amounts" not in listed and any(tree.amounts for tree in snapshot.trees()):
+        yield PluginChoice("amounts")
     if "volumes" not in listed and any(map(_VOLUMES_OF, snapshot.shapes)):
         yield _volumes(profile)
     evicts = not EVICTING.isdisjoint(profile.actions) and EVICTING_BY_POD.isdisjoint(profile.actions)

@@ -22,7 +22,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from tierwise.framework.pod_rules import Apart, AtMost, Even, Near, PodRule
+from tierwise.framework.pod_rules import Apart, AtMost, Charged, Even, Near, PodRule
 from tierwise.framework.solver import load_solver
 from tierwise.model.arrays import EMPTY, Bools, Ints
 
@@ -33,6 +33,9 @@ _MIXTURES = 64
 
 _COUNTED = 2**14
 """Mixtures of a class that are looked at to find the largest of them, a quarter of those of all classes."""
+
+_DIGITS = 40
+"""Binary digits of a charge that the solver, which counts in floating point, is given."""
 
 _PROBED = 4_096
 """Larger programs are not probed, one variable after the other, before they are solved: that may take seconds."""
@@ -161,7 +164,11 @@ class _Classes:
         rows = rows[np.argsort(question.order[rows], kind="stable")]
         columns = [*free, *room, *(by_row for _, _, by_row in self._conflicts)]
         for record in self.wide:
-            columns += [record.places, record.among.astype(np.int64)] if isinstance(record, Even) else [record.places]
+            columns.append(record.places)
+            if isinstance(record, Even):
+                columns.append(record.among.astype(np.int64))
+            if isinstance(record, Charged):
+                columns += record.charges.values()
         for scope in question.scopes:
             columns += [scope.place] if scope.place is not None else []
             columns += [domains for domains, _ in scope.spreads]
@@ -283,6 +290,8 @@ class Program:
         for record in self._classes.wide:
             if isinstance(record, AtMost):
                 self._at_most(record)
+            elif isinstance(record, Charged):
+                self._charged(record)
             elif isinstance(record, Apart):
                 self._apart(record)
             elif isinstance(record, Near):
@@ -547,6 +556,28 @@ class Program:
         by_place = self._by_place(record.places, record.shapes)
         for tasks, allowance in zip(by_place.values(), record.at(np.array([*by_place], dtype=np.int64)), strict=True):
             self._bound([(tasks, 1)], -np.inf, int(allowance))
+
+    def _charged(self, record: Charged) -> None:
+        """Tasks of a place are charged no more than is left there.
+
+        Charges with many digits are cut, and the rest of a place is not: the program is more generous then, not less.
+        """
+        sample, numbers = self._classes.sample, self._question.numbers
+        by_shape = np.zeros((len(numbers), len(sample)), dtype=np.int64)
+        for i, number in enumerate(numbers):
+            if number in record.charges:
+                by_shape[i] = record.charges[number][sample]
+        for place, tasks in self._by_place(record.places, record.shapes).items():
+            charges = by_shape[self._shape[tasks], self._at[tasks]]
+            left, most = int(record.remaining[place]), charges * self._most[tasks]
+            if most.astype(float).sum() <= left:
+                continue
+            cut = max(int(charges.max()).bit_length() - _DIGITS, 0)
+            common = int(np.gcd.reduce(charges)) or 1
+            unit = common if not cut else 1 << cut
+            charges = charges // unit
+            terms = [(tasks[charges == charge], charge) for charge in np.unique(charges[charges > 0]).tolist()]
+            self._bound(terms, -np.inf, left // unit)
 
     def _apart(self, record: Apart) -> None:
         other_tasks = self._by_place(record.places, record.others)

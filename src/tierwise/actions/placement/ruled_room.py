@@ -15,7 +15,7 @@ import numpy as np
 from tierwise.actions.placement.bounds import Room
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.ledger import Pool
-from tierwise.framework.pod_rules import AtMost, Even, Near, PodRules
+from tierwise.framework.pod_rules import AtMost, Charged, Even, Near, PodRules
 from tierwise.model.arrays import Bools, Ints, begins, ordinals, summed
 from tierwise.model.job import Shape
 from tierwise.model.topology import Topology
@@ -53,6 +53,8 @@ class RuledRoom(Room):
             parts = _Parts.of(topology, domains, rule.places, rows)
             bound = parts.capped(rule.at(parts.place))
             return bound + topology.totals(np.where(rule.places < 0, rows, 0))[domains]
+        if isinstance(rule, Charged):
+            return self._charged(rule, rule.charges[shape.number], domains, rows)
         if isinstance(rule, Near) and not rule.by:
             parts = _Parts.of(topology, domains, rule.places, rows)
             met = rule.there[parts.place]
@@ -61,6 +63,15 @@ class RuledRoom(Room):
         if isinstance(rule, Even) and shape.number in rule.counted:
             return self._evenly(rule, shape, domains, rows, need)
         return np.full(len(domains), need)
+
+    def _charged(self, rule: Charged, charges: Ints, domains: Ints, rows: Ints) -> Ints:
+        """How many tasks the rest of places pays for, as if each there were charged as little as any."""
+        counted = (rule.places >= 0) & (charges > 0)
+        least = np.full(len(rule.remaining), _BOUNDLESS)
+        np.minimum.at(least, rule.places[counted], charges[counted])
+        parts = _Parts.of(self.cycle.topology, domains, rule.places, np.where(counted, rows, 0))
+        bound = parts.capped((rule.remaining // least)[parts.place])
+        return bound + self.cycle.topology.totals(np.where(counted, 0, rows))[domains]
 
     def _evenly(self, rule: Even, shape: Shape, domains: Ints, rows: Ints, need: int) -> Ints:
         topology = self.cycle.topology

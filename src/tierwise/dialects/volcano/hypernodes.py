@@ -14,6 +14,7 @@ from typing import Final, Protocol
 import msgspec
 
 from tierwise.api.core import LabelSelector, Node, Requirement
+from tierwise.api.domain_amounts import AMOUNTS, Amount, parse_amounts
 from tierwise.api.fabric import fabric_of
 from tierwise.api.go_pattern import Pattern, compile_pattern, options
 from tierwise.api.natural import natural
@@ -69,6 +70,12 @@ def _declared(hypernode: HyperNode, census: _NodeNames) -> Declared:
             children += child
         if fault:
             problems.append(Problem(name, code, f"{where}: {fault}", error=False))
+    text = hypernode.metadata.annotations.get(AMOUNTS, "")
+    amounts = parse_amounts(text) if text else ()
+    if isinstance(amounts, str):
+        text = f"annotation {AMOUNTS}: {amounts}; nothing that takes of an amount starts there"
+        problems.append(Problem(name, "InvalidAmounts", text, error=False))
+        amounts = (Amount("", 0),)
     return Declared(
         name=name,
         tier=spec.tier,
@@ -76,6 +83,7 @@ def _declared(hypernode: HyperNode, census: _NodeNames) -> Declared:
         nodes=frozenset(nodes),
         children=tuple(dict.fromkeys(children)),
         problems=tuple(problems),
+        amounts=amounts,
     )
 
 

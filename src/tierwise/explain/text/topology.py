@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tierwise.api.codec import Raw
+from tierwise.config.profile import Profile
 from tierwise.discovery.changes import Change, Changes, Move
 from tierwise.discovery.hostlist import compress
+from tierwise.explain.amounts import amount_lines
 from tierwise.explain.free_slots import slots_lines
 from tierwise.explain.naming import tier_label
 from tierwise.explain.page import Page, Text, count, heading, section, shortened, wrapped
@@ -20,7 +22,7 @@ from tierwise.model.topology import HYPERNODES, ROOT, fabric_title, is_fabric
 __all__ = ["changes_lines", "changes_wire", "topology_lines"]
 
 
-def topology_lines(page: Page, snapshot: Snapshot) -> list[Text]:
+def topology_lines(page: Page, snapshot: Snapshot, profile: Profile) -> list[Text]:
     """Everything that `topology show` tells people."""
     lines = wrapped(_headline(snapshot), page.width)
     for kind, alternate in snapshot.alternate_topologies.items():
@@ -37,6 +39,7 @@ def topology_lines(page: Page, snapshot: Snapshot) -> list[Text]:
     lines += [Text(""), *tree]
     if len(tree) <= len(snapshot.topology):  # a title and a line for every hyperNode would be more
         lines.append(Text("folded to fit a screen; --all shows everything", style="dim"))
+    lines += section("Amounts", amount_lines(page, snapshot, profile))
     lines += section("Free slots", slots_lines(page, snapshot))
     return lines + section("Problems", problem_lines(page, snapshot))
 
