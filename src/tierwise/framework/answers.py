@@ -290,18 +290,26 @@ def pod_rules(answer: Any, _: Args, view: extension.CycleView) -> PodRules | Non
         _array(record.places, _INT, len(view.nodes))
         if len(record.places) and record.places.min() < -1:
             raise AnswerError("a place below -1")
-        counts: Any = record.there if isinstance(record, Near | Even) else record.places
-        if isinstance(record, AtMost) and not isinstance(record.left, int):
-            counts = record.left
-        if isinstance(record, Charged):
-            counts = record.remaining
-            for charges in record.charges.values():
-                _array(charges, _INT, len(view.nodes))
+        counts = _counts(record)
+        for charges in record.charges.values() if isinstance(record, Charged) else ():
+            _array(charges, _INT, len(view.nodes))
         if type(counts) is not np.ndarray or (
             counts is not record.places and len(counts) <= record.places.max(initial=-1)
         ):
             raise AnswerError(f"expected what is there for each place, not {shown(counts)}")
     return answer
+
+
+def _counts(record: PodRule) -> Any:
+    """The numbers of a rule that it must have for each of its places; its places where it has none."""
+    match record:
+        case Near() | Even():
+            return record.there
+        case Charged():
+            return record.remaining
+        case AtMost() if not isinstance(record.left, int):
+            return record.left
+    return record.places
 
 
 def figures(answer: Any, _: Args, view: extension.CycleView) -> Sequence[Mapping[str, object]]:

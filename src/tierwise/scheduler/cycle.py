@@ -6,7 +6,7 @@ same input gives the same report.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterator, Mapping
+from collections.abc import Callable, Collection, Container, Iterator, Mapping
 from contextlib import nullcontext
 from math import inf
 from operator import attrgetter
@@ -69,8 +69,7 @@ def _implied(snapshot: Snapshot, profile: Profile) -> Iterator[PluginChoice]:
         yield PluginChoice("capability", {"elastic": "elasticquota" not in listed})
     if "patience" not in listed and any(map(_LADDER_OF, snapshot.jobs)):
         yield PluginChoice("patience")
-    if "amounts" not in listed and any(tree.amounts for tree in snapshot.trees()):
-        yield PluginChoice("amounts")
+    yield from _amounts(snapshot, listed)
     if "volumes" not in listed and any(map(_VOLUMES_OF, snapshot.shapes)):
         yield _volumes(profile)
     evicts = not EVICTING.isdisjoint(profile.actions) and EVICTING_BY_POD.isdisjoint(profile.actions)
@@ -80,6 +79,11 @@ def _implied(snapshot: Snapshot, profile: Profile) -> Iterator[PluginChoice]:
         yield PluginChoice("marks")
     if _wishes(snapshot, profile):
         yield from _lost_nodes(snapshot, profile)
+
+
+def _amounts(snapshot: Snapshot, listed: Collection[str]) -> Iterator[PluginChoice]:
+    if "amounts" not in listed and any(tree.amounts for tree in snapshot.trees()):
+        yield PluginChoice("amounts")
 
 
 def _volumes(profile: Profile) -> PluginChoice:

@@ -164,11 +164,7 @@ class _Classes:
         rows = rows[np.argsort(question.order[rows], kind="stable")]
         columns = [*free, *room, *(by_row for _, _, by_row in self._conflicts)]
         for record in self.wide:
-            columns.append(record.places)
-            if isinstance(record, Even):
-                columns.append(record.among.astype(np.int64))
-            if isinstance(record, Charged):
-                columns += record.charges.values()
+            columns += _told_apart(record)
         for scope in question.scopes:
             columns += [scope.place] if scope.place is not None else []
             columns += [domains for domains, _ in scope.spreads]
@@ -209,6 +205,15 @@ class _Classes:
                 self._look(cells)
                 self._known[key] = _largest_mixtures(requests, free, room, conflicts)
         return self._known[key]
+
+
+def _told_apart(record: PodRule) -> Iterable[Ints]:
+    """Columns by which a rule tells rows apart."""
+    yield record.places
+    if isinstance(record, Even):
+        yield record.among.astype(np.int64)
+    if isinstance(record, Charged):
+        yield from record.charges.values()
 
 
 def _alike(rows: Ints, columns: Sequence[Ints]) -> list[Ints]:
@@ -569,15 +574,15 @@ class Program:
                 by_shape[i] = record.charges[number][sample]
         for place, tasks in self._by_place(record.places, record.shapes).items():
             charges = by_shape[self._shape[tasks], self._at[tasks]]
-            left, most = int(record.remaining[place]), charges * self._most[tasks]
-            if most.astype(float).sum() <= left:
+            rest_of_place, total = int(record.remaining[place]), charges * self._most[tasks]
+            if total.astype(float).sum() <= rest_of_place:
                 continue
             cut = max(int(charges.max()).bit_length() - _DIGITS, 0)
             common = int(np.gcd.reduce(charges)) or 1
             unit = common if not cut else 1 << cut
             charges = charges // unit
             terms = [(tasks[charges == charge], charge) for charge in np.unique(charges[charges > 0]).tolist()]
-            self._bound(terms, -np.inf, left // unit)
+            self._bound(terms, -np.inf, rest_of_place // unit)
 
     def _apart(self, record: Apart) -> None:
         other_tasks = self._by_place(record.places, record.others)

@@ -67,10 +67,10 @@ class RuledRoom(Room):
     def _charged(self, rule: Charged, charges: Ints, domains: Ints, rows: Ints) -> Ints:
         """How many tasks the rest of places pays for, as if each there were charged as little as any."""
         counted = (rule.places >= 0) & (charges > 0)
-        least = np.full(len(rule.remaining), _BOUNDLESS)
-        np.minimum.at(least, rule.places[counted], charges[counted])
+        lowest = np.full(len(rule.remaining), _BOUNDLESS)
+        np.minimum.at(lowest, rule.places[counted], charges[counted])
         parts = _Parts.of(self.cycle.topology, domains, rule.places, np.where(counted, rows, 0))
-        bound = parts.capped((rule.remaining // least)[parts.place])
+        bound = parts.capped((rule.remaining // lowest)[parts.place])
         return bound + self.cycle.topology.totals(np.where(counted, 0, rows))[domains]
 
     def _evenly(self, rule: Even, shape: Shape, domains: Ints, rows: Ints, need: int) -> Ints:
