@@ -10,7 +10,7 @@ import msgspec
 
 from tierwise.explain.naming import sub_id
 from tierwise.framework.report import Decision
-from tierwise.model.job import Constraint, Job, Status, Task, group_job
+from tierwise.model.job import Constraint, Job, Status, Task
 from tierwise.model.snapshot import Snapshot
 from tierwise.model.topology import ROOT, Topology
 
@@ -66,7 +66,7 @@ def job_location(
         if sub.policy >= 0
     }
     for number, group in enumerate(job.inner_groups[1:], start=1):
-        inside = [row for sub in group_job(job, number).subs for row in rows[sub.number]]
+        inside = [row for sub in job.group(number).subs for row in rows[sub.number]]
         subs[group.path] = _place(snapshot, group.constraint or job_constraint, inside)
     return JobLocation(_place(snapshot, job_constraint, [row for sub_rows in rows.values() for row in sub_rows]), subs)
 

@@ -30,7 +30,7 @@ from tierwise.framework.steps import StepAccount
 from tierwise.model.arrays import EMPTY, Ints, Rows, distinct, of_rows
 from tierwise.model.gang import GangShape, around, lacking
 from tierwise.model.held import held_amounts
-from tierwise.model.job import Job, PodSet, Shape, Status, SubJob, Task
+from tierwise.model.job import Job, PodSet, Shape, Size, Status, SubJob, Task
 from tierwise.model.running import RunningTable
 from tierwise.model.snapshot import Snapshot
 
@@ -44,8 +44,8 @@ __all__ = [
     "halves",
     "job_ready",
     "lacking_of",
-    "plain_need",
     "ready_tasks",
+    "size_of",
     "stands_in_part",
     "stays_released",
     "sub_ready",
@@ -930,17 +930,40 @@ def job_ready(ledger: Ledger, job: Job, *, waiting: bool = False) -> bool:
     return max(lacking_of(ledger, job, waiting=waiting)[0]) <= 0
 
 
-def plain_need(ledger: Ledger, job: Job) -> int | None:
-    """How many tasks the minimum of a job lacks that is one pod set of which no task is placed; None for all others."""
-    if job.shape.parted or len(job.subs) != 1:
+def size_of(ledger: Ledger, job: Job) -> Size | None:
+    """What a gang lacks, where that is a number of pods of one shape and none of it is placed; None for all others."""
+    if not job.subs or len(job.subs[0].pod_sets) != 1:
         return None
-    sub = job.subs[0]
-    if len(sub.pod_sets) != 1 or ledger.placed_rows(sub) is not None:
+    if job.shape.parted:
+        return _size_of_parts(ledger, job)
+    (sub,) = job.subs
+    (pod_set,) = sub.pod_sets
+    if ledger.placed_rows(sub) is not None:
         return None
-    role = sub.pod_sets[0].role_number
-    need = job.minimum - int(ledger.ready[sub.number])
-    if job.roles and job.roles.keys() != {role}:
+    pods = job.minimum - int(ledger.ready[sub.number])
+    for role, least in job.counted_roles.items():
+        if role != pod_set.role_number:
+            return None
+        pods = max(pods, least - int(ledger.role_ready[role]))
+    return Size(pod_set.shape, pods)
+
+
+def _size_of_parts(ledger: Ledger, job: Job) -> Size | None:
+    """The size of a gang whose sub-groups are alike and all needed, and none of which has begun."""
+    part = job.shape.one_part
+    least = job.shape.groups[0].least
+    if part is None or part.whole is None or part.apart or part.size <= 0 or len(least) > 2:
         return None
-    if job.counted_roles:
-        return max(need, job.roles[role] - int(ledger.role_ready[role]))
-    return need
+    count = len(job.subs)
+    pods, parts = least
+    if max(-(-pods // part.size), parts) != count:
+        return None
+    first = job.subs[0]
+    own = slice(first.number, first.number + count)
+    if ledger.ready[own].any() or ledger.waiting[own].any():
+        return None
+    shape = first.pod_sets[0].shape
+    for sub in job.subs:
+        if len(sub.pod_sets) != 1 or sub.pod_sets[0].shape is not shape or len(sub.pod_sets[0].tasks) != part.size:
+            return None
+    return Size(shape, count * part.size, part.size)

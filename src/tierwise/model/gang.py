@@ -160,6 +160,7 @@ class GangShape(msgspec.Struct, frozen=True, eq=False, weakref=True):
     only_pods: bool  # it needs a number of pods, and has no sub-groups
     apart: bool  # some of its sub-groups must not share a domain with their like
     free: bool  # it has no sub-groups, and says nothing of where its pods stand
+    one_part: Leaf | None  # the one kind of its sub-groups; None where it has none, several, or groups of them
 
     def __hash__(self) -> int:
         return self.hashed
@@ -242,7 +243,10 @@ def _shared(key: _Key, pods: int) -> GangShape:
     apart = any(leaf.apart for leaf in leaves)
     placed = wishes.gather is not None or wishes.pattern is not None or _limited(groups, leaves)
     free = not (parted or placed)
-    shape = GangShape(groups, leaves, roles, wishes, parted, nested, hash(key), gated, only_pods, apart, free)
+    numbers = len(groups[0].least) - len(roles)  # its pods, and the whole sub-groups of each policy
+    alike = parted and not nested and numbers == 2 and len(set(leaves)) == 1
+    one_part = leaves[0] if alike else None
+    shape = GangShape(groups, leaves, roles, wishes, parted, nested, hash(key), gated, only_pods, apart, free, one_part)
     _SHARED[key] = shape
     return shape
 

@@ -47,13 +47,12 @@ __all__ = [
     "SetMember",
     "SetRule",
     "Shape",
+    "Size",
     "Status",
     "SubJob",
     "Task",
     "Tried",
     "Verdict",
-    "group_job",
-    "group_jobs",
     "namespace_of",
     "other_job",
     "plain_shape",
@@ -514,6 +513,14 @@ class SubJob(msgspec.Struct, frozen=True, eq=False):
         return sum(len(pod_set.tasks) for pod_set in self.pod_sets)
 
 
+class Size(msgspec.Struct, frozen=True):
+    """What a gang lacks that is like others but for one number: so many pods of one shape."""
+
+    shape: Shape
+    pods: int
+    part: int = 0  # it needs all its sub-groups, which have so many pods each; 0: it has none
+
+
 class Job(msgspec.Struct, frozen=True, eq=False, dict=True):
     """A pod group: the unit that is queued, gated and started as one."""
 
@@ -583,6 +590,30 @@ class Job(msgspec.Struct, frozen=True, eq=False, dict=True):
     def gang_of(self, sub: SubJob) -> Job | SubJob:
         """The part with limits and a place of its own that a sub-job is: a sub-group, or the gang where it has none."""
         return sub if self.shape.parted else self
+
+    def group(self, number: int) -> Job:
+        """A group of its shape as a job of its own sub-jobs, under the same number; 0 is the job itself."""
+        return self._groups[number - 1] if number else self
+
+    @cached_property
+    def _groups(self) -> tuple[Job, ...]:
+        inside: list[list[SubJob]] = [[] for _ in self.inner_groups]
+        for sub in self.subs:
+            for number in around(self.shape, sub.inner_group):
+                inside[number].append(sub)
+        return tuple(
+            [self._as_group(group, subs) for group, subs in zip(self.inner_groups[1:], inside[1:], strict=True)]
+        )
+
+    def _as_group(self, group: InnerGroup, subs: list[SubJob]) -> Job:
+        return replace(
+            self,
+            constraint=group.constraint,
+            further=group.further,
+            minimum=group.pods,
+            min_resources=None,
+            subs=tuple(subs),
+        )
 
     def part_word(self, sub: SubJob) -> str:
         """How its language calls a sub-job: "sub-group", "PodClique"."""
@@ -709,33 +740,3 @@ def _limits(gang: Job | InnerGroup | SubJob) -> tuple[Constraint, ...]:
 def whole_only(minimum: int, policies: tuple[Policy, ...]) -> bool:
     """Whether a job with such a minimum and such policies has tasks that start together or not at all."""
     return minimum > 1 or bool(policies)
-
-
-def group_job(job: Job, number: int) -> Job:
-    """An inner group as a job of its own sub-jobs, under the number of the job that it is in."""
-    inside = {number}
-    for i, group in enumerate(job.inner_groups):
-        if group.parent in inside:
-            inside.add(i)
-    return _group_job(job, number, tuple(sub for sub in job.subs if sub.inner_group in inside))
-
-
-def group_jobs(job: Job) -> list[Job]:
-    """All inner groups in this way, the job itself first."""
-    inside: list[list[SubJob]] = [[] for _ in job.inner_groups]
-    for sub in job.subs:
-        for number in around(job.shape, sub.inner_group):
-            inside[number].append(sub)
-    return [job, *(_group_job(job, i, tuple(subs)) for i, subs in enumerate(inside) if i)]
-
-
-def _group_job(job: Job, number: int, subs: tuple[SubJob, ...]) -> Job:
-    group = job.inner_groups[number]
-    return replace(
-        job,
-        constraint=group.constraint,
-        further=group.further,
-        minimum=group.pods,
-        min_resources=None,
-        subs=subs,
-    )

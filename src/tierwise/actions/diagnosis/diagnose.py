@@ -26,7 +26,7 @@ from tierwise.api.plurals import count
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.ledger import Pool
 from tierwise.model.arrays import Ints
-from tierwise.model.job import Job, Reason, Rejection, Shape, SubJob, Tried, group_job
+from tierwise.model.job import Job, Reason, Rejection, Shape, SubJob, Tried
 from tierwise.model.snapshot import Ground
 from tierwise.model.topology import ROOT
 
@@ -135,7 +135,7 @@ def _sub_jobs(cycle: Cycle, job: Job, demand: Demand, groups: tuple[Ints, ...]) 
 
 def _demand_of(job: Job, demand: Demand, number: int) -> Demand:
     """What is asked of an inner group."""
-    mine = {sub.number for sub in group_job(job, number).subs}
+    mine = {sub.number for sub in job.group(number).subs}
     parts, substitutes = (
         tuple(task_group for task_group in task_groups if task_group.sub.number in mine)
         for task_groups in (demand.task_groups, demand.substitutes)
@@ -151,7 +151,7 @@ def _sizes(demand: Demand) -> tuple[tuple[int, object, tuple[int, ...]], ...]:
 
 def _inner_group(cycle: Cycle, job: Job, demand: Demand, within: int) -> Rejection | None:
     """Why an inner group does not fit even alone; None where it does, or is not asked for."""
-    gang = group_job(job, demand.inner_group)
+    gang = job.group(demand.inner_group)
     limit = cycle.pipeline.limit(gang)
     if not demand.task_groups or limit is None:
         return None

@@ -24,7 +24,7 @@ from tierwise.framework.placer import GRAIN
 from tierwise.framework.report import APART, CycleReport, Decision, Term
 from tierwise.model.arrays import Floats, Ints
 from tierwise.model.gang import around
-from tierwise.model.job import Job, Reason, SubJob, Task, Tried, group_job
+from tierwise.model.job import Job, Reason, SubJob, Task, Tried
 from tierwise.model.snapshot import Ground, Snapshot
 from tierwise.model.topology import ROOT, AlternateTopology, Topology
 
@@ -269,7 +269,7 @@ def search_space(cycle: Cycle, job: Job, gang: Job | SubJob) -> int | None:
     """
     domain = ROOT
     outside = reversed(tuple(around(job.shape, gang.inner_group))) if isinstance(gang, SubJob) else ()
-    for outer in (job, *(group_job(job, number) for number in outside if number > 0)):
+    for outer in (job, *(job.group(number) for number in outside if number > 0)):
         if outer is not gang and cycle.current_domain(outer) is not None:
             (inside,) = gradients_of(cycle, outer, domain) or (None,)
             if inside is None:

@@ -16,10 +16,11 @@ from msgspec.structs import replace
 from tierwise.actions.diagnosis.bound_shapes import names_of, objections_of, rules_digest
 from tierwise.actions.placement.demand import Demand, TaskGroup, asks_beyond, demand, needs, shapes_of
 from tierwise.framework.cycle import Cycle
-from tierwise.framework.ledger import plain_need
+from tierwise.framework.ledger import size_of
 from tierwise.framework.refusals import KindAsked, Page, SmallestRefused, What
 from tierwise.framework.steps import OutOfStepsError
 from tierwise.model.job import Job, Reason, Rejection, Shape
+from tierwise.model.snapshot import Ground
 
 __all__ = ["RejectionCache"]
 
@@ -69,42 +70,15 @@ class RejectionCache:
         last_kind = self._cycle.refusals.kind_asked(job)
         if last_kind is not None and self._cycle.backlog.all_left(job):
             return None if any(map(self._cycle.pipeline.moving, last_kind.shapes)) else self._refused_as(job, last_kind)
-        if job.satisfied or not job.subs or len(job.subs[0].pod_sets) != 1:
+        size = None if job.satisfied else size_of(self._cycle.ledger, job)
+        if size is None or not 0 < size.pods <= sum(len(pod_set.tasks) for pod_set in job.pod_sets()):
             return None
-        shape = job.subs[0].pod_sets[0].shape
-        kind, need = self._alike_kind(job) if job.policies else self._plain_kind(job)
-        if kind is None or self._cycle.pipeline.moving(shape) or self._cycle.beside_gradients(job):
+        if self._cycle.pipeline.moving(size.shape) or self._cycle.beside_gradients(job):
             return None
-        if job.min_resources is not None and asks_beyond(job, need * shape.request):
+        if job.min_resources is not None and asks_beyond(job, size.pods * size.shape.request):
             return None
-        return self._told_to(job, kind, need, (shape,))
-
-    def _plain_kind(self, job: Job) -> tuple[Kind | None, int]:
-        """The kind of a job of one shape that is one sub-job, and how many tasks it asks for."""
-        need, pod_set = plain_need(self._cycle.ledger, job), job.subs[0].pod_sets[0]
-        if need is None or not 0 < need <= len(pod_set.tasks):
-            return None, 0
-        return (pod_set.shape.number, ()), need
-
-    def _alike_kind(self, job: Job) -> tuple[Kind | None, int]:
-        """The same of a job whose sub-jobs are alike and all needed, and none of which has begun."""
-        ledger, first_sub, count = self._cycle.ledger, job.subs[0], len(job.subs)
-        shape, size = first_sub.pod_sets[0].shape, first_sub.minimum
-        if len(job.policies) > 1 or job.roles or job.inner_groups or size <= 0 or job.policies[0].apart:
-            return None, 0
-        if max(-(-job.minimum // size), job.policies[0].minimum) != count:
-            return None, 0
-        if any(
-            tallied[first_sub.number : first_sub.number + count].any() for tallied in (ledger.ready, ledger.waiting)
-        ):
-            return None, 0
-        for sub in job.subs:
-            if sub.policy < 0 or sub.minimum != size or len(sub.pod_sets) != 1:
-                return None, 0
-            pod_set = sub.pod_sets[0]
-            if pod_set.shape is not shape or len(pod_set.tasks) != size:
-                return None, 0
-        return (shape.number, (size, self._cycle.pipeline.limit(first_sub))), count * size
+        parts = (size.part, self._cycle.pipeline.limit(job.subs[0])) if size.part else ()
+        return self._told_to(job, (size.shape.number, parts), size.pods, (size.shape,))
 
     def tell(self) -> None:
         """Give every job that a remembered refusal rejected a message in its own figures, as things are now.
@@ -245,8 +219,9 @@ class RejectionCache:
 
     def _kind(self, job: Job, demand: Demand) -> Kind | None:
         """What the answer depends on, apart from limit and number; None where it depends on more."""
-        first_group, several = demand.task_groups[0], self._cycle.snapshot.on_several_trees(job)
-        if self._cycle.gathered(job) or any(policy.apart for policy in job.policies):
+        first_group = demand.task_groups[0]
+        ground = self._cycle.snapshot.ground(job)
+        if ground is Ground.GATHERED or job.shape.apart:
             return None
         names = names_of(self._cycle, self._every_shape(demand))
         if names is None:
@@ -255,14 +230,14 @@ class RejectionCache:
             return None
         if self._cycle.current_domain(job) is not None:
             return None
-        if several:
+        if ground is Ground.TREES:
             return _on_several_trees(job, demand, names), ()
         shape, role = first_group.remaining[0].pod_set.shape, first_group.remaining[0].pod_set.role_number
         if len(first_group.remaining) != 1 or not first_group.roles.keys() <= {role}:
-            return None if job.policies else (_mixture(first_group, names), ())
-        if not job.policies:
+            return None if job.shape.parted else (_mixture(first_group, names), ())
+        if not job.shape.parted:
             return (names[shape.number], ()) if first_group.remaining[0].left >= first_group.need else None
-        if len(job.policies) > 1 or job.inner_groups or demand.substitutes or demand.alternatives is not None:
+        if job.shape.one_part is None or demand.substitutes or demand.alternatives is not None:
             return None
         sizes = {
             (task_group.need, task_group.remaining[0].pod_set.shape.number, len(task_group.remaining))

@@ -38,7 +38,7 @@ from tierwise.actions.placement.surplus import place_surplus
 from tierwise.api.limits import TOO_MANY_WAITING
 from tierwise.api.plurals import count, several
 from tierwise.framework.cycle import Cycle
-from tierwise.framework.ledger import Pool, job_ready, plain_need, ready_tasks
+from tierwise.framework.ledger import Pool, job_ready, ready_tasks, size_of
 from tierwise.framework.pipeline import PluginError
 from tierwise.framework.refusals import Refusals, ToldJob
 from tierwise.framework.report import Decision
@@ -306,13 +306,14 @@ class _Judge:
 
     def _surely_fits(self, job: Job) -> bool:
         """The plainest jobs, counted: one shape, nothing running, no rules between pods. A backlog is full of them."""
-        cycle, need = self._cycle, plain_need(self._cycle.ledger, job)
-        if need is None or cycle.beside_gradients(job) or cycle.pipeline.moving(job.subs[0].pod_sets[0].shape):
+        cycle = self._cycle
+        size = size_of(cycle.ledger, job)
+        if size is None or size.part or cycle.beside_gradients(job) or cycle.pipeline.moving(size.shape):
             return False
-        shape, need = job.subs[0].pod_sets[0].shape, max(need, 1)
-        if asks_beyond(job, need * shape.request):
+        need = max(size.pods, 1)
+        if asks_beyond(job, need * size.shape.request):
             return False
-        return need <= self._capacity_for(shape, cycle.pipeline.limit(job))
+        return need <= self._capacity_for(size.shape, cycle.pipeline.limit(job))
 
     def _capacity_for(self, shape: Shape, limit: int | None) -> int:
         """How many tasks of a plain shape the largest domain within a limit holds when it is empty."""

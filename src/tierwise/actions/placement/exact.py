@@ -37,7 +37,7 @@ from tierwise.framework.pod_rules import Even, Near, PodRules, WrittenRule, toge
 from tierwise.framework.pod_rules import joined as joined_rules
 from tierwise.model.arrays import EMPTY, Bools, Ints, distinct
 from tierwise.model.gang import around
-from tierwise.model.job import Constraint, Job, PodSet, Shape, SubJob, group_job
+from tierwise.model.job import Constraint, Job, PodSet, Shape, SubJob
 from tierwise.model.snapshot import Ground
 from tierwise.model.topology import ROOT
 
@@ -300,7 +300,7 @@ class _Stated:
         demand = self._asked
         top = -1
         for number in self._groups_around():
-            top = self._scope(group_job(job, number) if number else job, top, number)
+            top = self._scope(job.group(number), top, number)
         subs = [task_group.sub.number for task_group in demand.task_groups]
         self._several = bool(demand.substitutes) or demand.alternatives is not None or demand.cut
         self._several |= len(subs) > len({*subs})
@@ -394,7 +394,7 @@ class _Stated:
             if parent in inside and lacking[i] > 0:
                 parts[i] = self._parts
                 self._parts += 1
-                scopes[i] = self._scope(group_job(job, i), scopes[parent], i, part=parts[i])
+                scopes[i] = self._scope(job.group(i), scopes[parent], i, part=parts[i])
                 inside[i] = [], []
                 inside[parent][1].append(parts[i])
         for sub in job.subs:
@@ -445,7 +445,7 @@ class _Stated:
             number = self._job.inner_groups[number].parent
         for group in reversed(groups):
             if group not in self._groups:
-                self._groups[group] = self._scope(group_job(self._job, group), scope, group)
+                self._groups[group] = self._scope(self._job.group(group), scope, group)
             scope = self._groups[group]
         return self._scope(sub, scope)
 

@@ -17,7 +17,7 @@ from tierwise.actions.placement.demand import TaskGroup
 from tierwise.actions.placement.problem import Limit, Part, group_of
 from tierwise.framework.cycle import Cycle
 from tierwise.model.arrays import EMPTY, Ints, distinct
-from tierwise.model.job import Constraint, InnerGroup, Job, Policy, SubJob, group_job
+from tierwise.model.job import Constraint, InnerGroup, Job, Policy, SubJob
 from tierwise.model.topology import HYPERNODES, Topology
 
 __all__ = ["STATED", "Limits", "Tiers", "domain_of_rows", "limited", "tiers_to_try", "within_limits"]
@@ -164,7 +164,7 @@ class Limits:
         return self.of_group(number) if number else self.of_job()
 
     def group(self, number: int, parts: Sequence[Part]) -> Part:
-        placed_rows = self.rows(group_job(self._job, number))
+        placed_rows = self.rows(self._job.group(number))
         group = group_of(number, self._job, len(parts), tuple(parts))
         return replace(group, limits=self.of_group(number), standing=placed_rows)
 

@@ -20,7 +20,7 @@ from tierwise.framework.ledger import Pool
 from tierwise.framework.placer import takes
 from tierwise.framework.report import Term
 from tierwise.model.arrays import Ints
-from tierwise.model.job import Job, PodSet, SubJob, group_job
+from tierwise.model.job import Job, PodSet, SubJob
 from tierwise.model.snapshot import Ground
 from tierwise.model.topology import ROOT
 
@@ -114,7 +114,7 @@ def _within_limits(cycle: Cycle, job: Job) -> bool:
             return True
         spread = alternate.topology.meet_rows(alternate.positions[placed[0]])
         return int(alternate.topology.tier[spread]) <= max(options[-1].tier, 1)
-    inner = (group_job(job, number) for number in range(1, len(job.inner_groups)))
+    inner = (job.group(number) for number in range(1, len(job.inner_groups)))
     gangs: tuple[Job | SubJob, ...] = (job, *inner, *job.subs)
     for gang in gangs:
         limit = cycle.pipeline.limit(gang)

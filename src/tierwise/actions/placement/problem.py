@@ -26,7 +26,7 @@ from tierwise.framework.placer import Picks
 from tierwise.framework.report import Term
 from tierwise.framework.steps import StepAccount
 from tierwise.model.arrays import EMPTY, Ints
-from tierwise.model.job import Job, PodSet, Shape, SubJob, group_jobs
+from tierwise.model.job import Job, PodSet, Shape, SubJob
 
 __all__ = [
     "BOTH",
@@ -192,10 +192,53 @@ _FEW = 8
 
 
 def parts_of(cycle: Cycle, job: Job, demand: Demand) -> Part | None:
-    """What a demand asks for as a tree; None where too few parts of a nested job can be placed, or it is whole."""
-    if job.shape.nested:
-        return _nested(cycle, job, demand)
-    return _two_levels(cycle, job, demand)
+    """What a demand asks for as a tree, made from the inside out; None where too few parts of a nested job can be
+    placed, or it is whole.
+    """
+    shape = job.shape
+    lacks = _lacks(cycle, job)
+    first_choice = demand.task_groups
+    if not shape.nested:
+        first_choice = tuple(sorted(first_choice, key=lambda task_group: tightness(cycle, task_group)))
+    inside: list[list[tuple[bool, int, Part]]] = [[] for _ in lacks]  # if it is a substitute, its place, the part
+    for i, task_group in enumerate((*first_choice, *demand.substitutes)):
+        slot = shape.leaves[task_group.sub.number - job.subs[0].number].whole
+        group = slot.group if slot is not None else 0
+        adds = _adds(cycle, job, task_group, len(lacks[group]))
+        inside[group].append((i >= len(first_choice), i, _unit(cycle, i + len(lacks), task_group, adds)))
+    if not shape.nested:
+        return _whole_job(cycle, job, demand, lacks[0], tuple([part for _, _, part in inside[0]]))
+    for i in reversed(range(demand.inner_group, len(lacks))):  # parts come after the groups that they are in
+        (need,) = lacks[i]
+        if len(inside[i]) >= need > 0:
+            ordered = sorted(inside[i], key=lambda part: part[:2])
+            part = _group(cycle, job.group(i), i, need, tuple([part for _, _, part in ordered]))
+            if i == demand.inner_group:
+                return part
+            inside[job.inner_groups[i].parent].append((ordered[need - 1][0], ordered[0][1], part))
+    return None
+
+
+def _lacks(cycle: Cycle, job: Job) -> list[Counts]:
+    """What each group of a job lacks; of a nested one parts alone, as the pods follow from these."""
+    most = 1 if job.shape.nested else None
+    return [tuple(numbers[:most]) for numbers in lacking_of(cycle.ledger, job)]
+
+
+def _adds(cycle: Cycle, job: Job, task_group: TaskGroup, numbers: int) -> Counts:
+    """What a task group counts for in the first of the numbers that the group around it lacks."""
+    counts = [0] * len(job.shape.groups[0].least)
+    leaf = job.shape.leaves[task_group.sub.number - job.subs[0].number]
+    before = ready_tasks(cycle.ledger, task_group.sub)
+    counts[leaf.tasks.at] += task_group.need
+    if leaf.whole is not None and before < leaf.size <= before + task_group.need:
+        counts[leaf.whole.at] += 1
+    slots = dict(zip(job.counted_roles, job.shape.roles, strict=True))
+    for pod_set, number in task_group.taken() if slots else ():
+        slot = slots.get(pod_set.role_number)
+        if slot is not None:
+            counts[slot.at] += number
+    return tuple(counts[:numbers])
 
 
 def tightness(cycle: Cycle, task_group: TaskGroup) -> tuple[int, int]:
@@ -204,41 +247,12 @@ def tightness(cycle: Cycle, task_group: TaskGroup) -> tuple[int, int]:
     return (2**62 if limit is None else limit, -task_group.need)
 
 
-def _two_levels(cycle: Cycle, job: Job, demand: Demand) -> Part:
-    """A job with sub-groups: it lacks tasks in all, whole sub-jobs by policy, and tasks by role."""
-    shape = job.shape
-    first_sub = job.subs[0].number
-    lacks = tuple(lacking_of(cycle.ledger, job)[0])
-    roles = dict(zip(job.counted_roles, shape.roles, strict=True))
-
-    def adds(task_group: TaskGroup) -> Counts:
-        counts = [0] * len(lacks)
-        leaf = shape.leaves[task_group.sub.number - first_sub]
-        before = ready_tasks(cycle.ledger, task_group.sub)
-        counts[leaf.tasks.at] += task_group.need
-        if leaf.whole is not None and before < leaf.size <= before + task_group.need:
-            counts[leaf.whole.at] += 1
-        for pod_set, number in task_group.taken():
-            slot = roles.get(pod_set.role_number)
-            if slot is not None:
-                counts[slot.at] += number
-        return tuple(counts)
-
-    tightest_first = sorted(demand.task_groups, key=lambda task_group: tightness(cycle, task_group))
-    parts = tuple(
-        _unit(cycle, i + 1, group, adds(group)) for i, group in enumerate((*tightest_first, *demand.substitutes))
-    )
-    return Part(
-        0,
-        job,
-        cycle.pipeline.limit(job),
-        demand.need,
-        (),
-        lacks=lacks,
-        parts=parts,
-        chosen=len(tightest_first),
-        kind=_kind_of_job(cycle, demand, parts),
-    )
+def _whole_job(cycle: Cycle, job: Job, demand: Demand, lacks: Counts, parts: tuple[Part, ...]) -> Part:
+    """A job with sub-groups and no groups of these: it lacks tasks in all, whole sub-jobs by policy, tasks by role."""
+    number = len(demand.task_groups)
+    kind = _kind_of_job(cycle, demand, parts)
+    limit = cycle.pipeline.limit(job)
+    return Part(0, job, limit, demand.need, (), lacks=lacks, parts=parts, chosen=number, kind=kind)
 
 
 def _kind_of_job(cycle: Cycle, demand: Demand, parts: tuple[Part, ...]) -> tuple[object, ...] | None:
@@ -255,31 +269,6 @@ def _kind_of_job(cycle: Cycle, demand: Demand, parts: tuple[Part, ...]) -> tuple
     )
     if alike and len({sub.number for sub in subs}) == len(subs):
         return ("job", first_part.kind)
-    return None
-
-
-def _nested(cycle: Cycle, job: Job, demand: Demand) -> Part | None:
-    """An inner group of a nested job, the first of which is the job itself: it lacks parts."""
-    number = demand.inner_group
-    gangs = group_jobs(job)
-    lacking = [numbers[0] for numbers in lacking_of(cycle.ledger, job)]
-    demanded_subs = {task_group.sub.number for task_group in demand.task_groups}
-    parts_by_group: list[list[tuple[bool, int, Part]]] = [
-        [] for _ in lacking
-    ]  # if it is a substitute, its place, the part
-    for i, task_group in enumerate((*demand.task_groups, *demand.substitutes)):
-        if task_group.sub.inner_group >= 0:
-            substitute = task_group.sub.number not in demanded_subs
-            parts_by_group[task_group.sub.inner_group].append(
-                (substitute, i, _unit(cycle, i + len(lacking), task_group, (1,)))
-            )
-    for i in reversed(range(number, len(lacking))):  # parts come after the groups that they are in
-        if len(parts_by_group[i]) >= lacking[i] > 0:
-            ordered = sorted(parts_by_group[i], key=lambda part: part[:2])
-            part = _group(cycle, gangs[i], i, lacking[i], tuple(part for _, _, part in ordered))
-            if i == number:
-                return part
-            parts_by_group[job.inner_groups[i].parent].append((ordered[lacking[i] - 1][0], ordered[0][1], part))
     return None
 
 

@@ -31,7 +31,7 @@ from tierwise.framework.extension import Ask, GatherOption
 from tierwise.framework.ledger import sub_ready
 from tierwise.model.arrays import Ints
 from tierwise.model.gang import around
-from tierwise.model.job import Job, group_job
+from tierwise.model.job import Job
 from tierwise.model.snapshot import Ground
 from tierwise.model.topology import ROOT
 
@@ -175,7 +175,7 @@ def _domains(cycle: Cycle, job: Job, inner_group: int) -> list[int]:
         return [ROOT]  # its only sub-job has the same gradients
     groups = reversed([number for number in around(job.shape, inner_group) if number > 0])
     domains = [ROOT]
-    for gang in (job, *(group_job(job, number) for number in groups)):
+    for gang in (job, *(job.group(number) for number in groups)):
         domains = [
             int(domain) for outer in domains for gradient in gradients_of(cycle, gang, outer) for domain in gradient
         ]

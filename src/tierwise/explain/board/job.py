@@ -20,7 +20,7 @@ from tierwise.explain.text.explain_job import search_texts
 from tierwise.explain.text.explain_pod import job_facts
 from tierwise.explain.text.narrative import tier_domains
 from tierwise.explain.text.schedule import Run
-from tierwise.model.job import Constraint, Job, Rejection, SubJob, Tried, group_job
+from tierwise.model.job import Constraint, Job, Rejection, SubJob, Tried
 from tierwise.model.topology import AlternateTopology
 
 __all__ = ["job_page"]
@@ -159,7 +159,7 @@ def _limits(job: Job) -> Iterator[tuple[str, Constraint, list[tuple[str, set[int
     everything = [("", {sub.number for sub in job.subs})]
     yield from (("", constraint, everything) for constraint in (job.constraint, *job.further) if constraint is not None)
     for number, group in enumerate(job.inner_groups[1:], start=1):
-        inside = [(group.path, {sub.number for sub in group_job(job, number).subs})]
+        inside = [(group.path, {sub.number for sub in job.group(number).subs})]
         limits = (group.constraint, *group.further)
         yield from ((group.path, constraint, inside) for constraint in limits if constraint is not None)
     for index, policy in enumerate(job.policies):
@@ -176,7 +176,7 @@ def _parts(trees: Trees, job: Job, board_pods: Sequence[BoardPod]) -> list[Raw]:
     ]
     if job.shape.nested:
         inner = enumerate(job.inner_groups[1:], start=1)
-        found += ((group.path, group.pods, group_job(job, number).subs) for number, group in inner)
+        found += ((group.path, group.pods, job.group(number).subs) for number, group in inner)
         found.sort(key=lambda part: natural(part[0]))
     parts: list[Raw] = []
     for name, minimum, subs in found:
