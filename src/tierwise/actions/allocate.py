@@ -140,14 +140,14 @@ class _Allocation:
         if earlier_refusal is not None:
             rejection = replace(earlier_refusal, children=(*earlier_refusal.children, rejection))
         if cut:
-            self._cycle.steps.keep(job, rejection)
+            self._cycle.refusals.standing.add(job, rejection)
         return rejection
 
     def _place(self, job: Job) -> bool:
         """Place what a job's minimum lacks, or surplus if it lacks nothing."""
         self._cycle.show(job, replaces=self._preempt is not None)
         nominated = self._cycle.nominations.holds(job)
-        remembered_refusal = self._cycle.steps.standing(job) if not nominated else None
+        remembered_refusal = self._cycle.refusals.standing.get(job) if not nominated else None
         if remembered_refusal is not None:
             if any(CUT_SHORT in child.codes() for child in remembered_refusal.children):  # so was making room for it
                 self._cycle.report.reject(job, remembered_refusal)

@@ -95,9 +95,9 @@ class Minimums:
         refusal = self._ruled_out(job, demand) or self._diagnosed(job, demand, bounded=placement is NoPlace.BOUNDED)
         lasts = refusal.bounded and not self._cycle.fit_counts.barred  # until room grows
         if lasts and self._cycle.steps.is_dear(begun):
-            self._cycle.steps.keep(job, refusal)
+            self._cycle.refusals.standing.add(job, refusal)
         else:
-            self._cycle.steps.looked_at(job, refusal, begun)
+            self._cycle.refusals.standing.add_passing(job, refusal, begun)
         return refusal
 
     # Known: quotas and remembered refusals.

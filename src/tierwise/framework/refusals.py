@@ -13,6 +13,7 @@ Most pages last for one action of one cycle (`Refusals.page`). What is known fro
 - that no place was found for a minimum (`is_unplaced`), as long as it asks for the same, no node has more room than at
   the end of the last cycle, and the rules between pods that bind it count what they counted. A search that stopped at
   a bound proves nothing, so it is not among these;
+- that a search which proves nothing took many steps (`standing`), until room grows or ten minutes pass;
 - that the gangs of a set which start together found no place in some orders (`why_set_waits`), as long as no node has
   more room, the gangs are what they were, and so are their limits and where parts of their sets stand. Other orders
   may find one, so this is forgotten after ten minutes, as what was cut short is.
@@ -24,22 +25,34 @@ what a cycle that begins with nothing tells, in the same order, with the figures
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence, Sized
+from collections.abc import Callable, Container, Hashable, Iterable, Mapping, Sequence, Sized
 from itertools import chain
-from typing import Any, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 import msgspec
 import numpy as np
+from msgspec.structs import replace
 
 from tierwise.framework.ledger import Ledger, Pool
 from tierwise.framework.report import ReportBuilder
+from tierwise.framework.steps import StepAccount
 from tierwise.model.arrays import Ints
 from tierwise.model.job import Job, Rejection, Shape, Task
 from tierwise.model.snapshot import Snapshot
+from tierwise.model.turns import CutRefusal, Turns
 
-__all__ = ["INPUTS", "Input", "KindAsked", "Page", "Refusals", "SmallestRefused", "ToldJob", "What"]
+__all__ = ["INPUTS", "Input", "KindAsked", "Page", "Refusals", "SmallestRefused", "StandingRefusals", "ToldJob", "What"]
 
 _MORE = 64
+
+_VERDICT: Final = "verdict"
+"""In the place of an action: what a job was told of a refusal."""
+
+_CHEAP: Final = 8
+"""Steps of a refusal that may as well be found out again while others wait for their turn."""
+
+_CUT_SHORT: Final = 1000
+"""Refusals that stand until room grows; of further ones nothing is known in the next cycle."""
 
 _UNPLACED = 1000
 """Jobs, and sets, for which it is remembered that they found no place; further ones are searched for again in the next
@@ -47,7 +60,9 @@ cycle.
 """
 
 _STANDS = 600.0
-"""Seconds after which a set is looked for again: it was tried in some orders alone."""
+"""Seconds after which what was not proven is looked for again: rules may be met by what takes room, and a set was tried
+in some orders alone.
+"""
 
 V = TypeVar("V")
 
@@ -191,6 +206,81 @@ class ToldJob(msgspec.Struct, frozen=True):
     rules: bytes | None = None  # a digest of the rules between pods that bind it; None where no search has failed
 
 
+class StandingRefusals:
+    """Refusals that prove nothing and took many steps: they stand from cycle to cycle until room grows, or for a time.
+
+    They are kept by job and action, in what one cycle hands on to the next (`Turns`). While jobs are late that were not
+    looked at, refusals that took few steps stand, too: nobody has a second turn before each has had one.
+    """
+
+    def __init__(self, steps: StepAccount, room: Callable[[], Ints], snapshot: Snapshot | None) -> None:
+        """`room` gives what is idle or leaving on each node, (resources x rows)."""
+        self._steps = steps
+        self._room = room
+        self._before = snapshot.turns if snapshot is not None else Turns()
+        self._nodes = snapshot.nodes if snapshot is not None else None
+        self._now = snapshot.now if snapshot is not None else 0.0
+        self._entries: dict[tuple[str, str], CutRefusal] = {}
+        self._passing: dict[tuple[str, str], CutRefusal] = {}  # of this cycle, for as long as others are late
+        self._least: Ints | None = None  # the least room since the refusals that still stand
+
+    def begin(self) -> bool:
+        """Remember the refusals of earlier cycles that still stand; whether room has not grown since the last one."""
+        before = self._before
+        if before.nodes is not self._nodes or before.room is None:
+            return False
+        room = self._room()
+        if before.room.shape != room.shape or (room > before.room).any():
+            return False
+        self._least = before.room
+        self._entries = {key: one for key, one in before.cut.items() if self._now < one.at + _STANDS}
+        return True
+
+    def get(self, job: Job, action: str = "") -> Rejection | None:
+        """The refusal of a job by an action, the running one if none is named, that still stands."""
+        entry = self._entries.get((job.key, action or self._steps.action)) if self._entries else None
+        if entry is not None and entry.concerns(job):
+            return entry.refusal
+        return None
+
+    def add(self, job: Job, refusal: Rejection, action: str = "") -> None:
+        """Let the refusal of a job by an action, the running one if none is named, stand until room grows."""
+        if len(self._entries) < _CUT_SHORT:
+            self._entries[job.key, action or self._steps.action] = CutRefusal(job.tasks, refusal, self._now)
+
+    def add_passing(self, job: Job, refusal: Rejection, begun: int, action: str = "") -> None:
+        """A job was refused after a search, that began at so many steps: once is enough until all had their turn."""
+        if self._steps.taken - begun > _CHEAP and len(self._passing) < _CUT_SHORT:
+            entry = CutRefusal(job.tasks, refusal, self._now, passing=True)
+            self._passing[job.key, action or self._steps.action] = entry
+
+    def judged(self, job: Job, refusal: Rejection) -> Rejection | None:
+        """What a job was told of such a refusal, if that still stands."""
+        entry = self._entries.get((job.key, _VERDICT)) if self._entries else None
+        if entry is not None and entry.concerns(job) and entry.of == refusal:
+            return entry.refusal
+        return None
+
+    def add_judged(self, job: Job, refusal: Rejection, judged: Rejection) -> None:
+        """Let a job be told the same as long as it is refused in the same words, until room grows."""
+        if len(self._entries) < _CUT_SHORT:
+            self._entries[job.key, _VERDICT] = CutRefusal(job.tasks, judged, self._now, refusal)
+
+    def hand_on(self, turns: Turns, rejections: Container[str]) -> Turns:
+        """What the next cycle should know of turns, and of refusals of the jobs that wait after this one."""
+        before = self._before
+        every = {**self._passing, **self._entries} if turns.late else self._entries
+        cut = {key: one for key, one in every.items() if key[0] in rejections and (turns.late or not one.passing)}
+        if not (cut or turns.late or before.cut or before.late):
+            return before
+        if not cut and not turns.late:
+            return turns
+        room = self._room()
+        if self._least is not None:
+            room = np.minimum(room, self._least)
+        return replace(turns, cut=cut, nodes=self._nodes, room=room)
+
+
 class Refusals:
     """The book of one cycle: its pages, what is known from the last cycle, and what the next one will know."""
 
@@ -232,6 +322,7 @@ class Refusals:
         self.asked: dict[str, KindAsked] = {}  # by job, the kind as which it was refused in this cycle
         self.read: list[object] = []  # the keys of what was asked for since it was last emptied, and lasts
         self.keeps = self._box is not None
+        self.standing = StandingRefusals(ledger.steps, ledger.room, snapshot)
         self._ledger = ledger
         self.before = unplaced if isinstance(unplaced, UnplacedJobs) else UnplacedJobs()  # of the last cycle
         self._unplaced: dict[str, tuple[int, Unplaced]] = {}  # of this cycle, with the count of releases of then

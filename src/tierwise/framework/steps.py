@@ -6,7 +6,8 @@ calls `charge`. When the job has used up what it may use, `charge` raises `OutOf
 back what was not decided, and the job waits with one of two reasons:
 
 - *not looked at yet* (`NOT_LOOKED_AT`): others had used the steps. The job comes first in the next cycle.
-- *search cut short* (`CUT_SHORT`): it had a whole budget of its own. The refusal stands until room grows.
+- *search cut short* (`CUT_SHORT`): it had a whole budget of its own. The refusal stands until room grows
+  (`framework.refusals`).
 
 How the steps of a cycle are dealt, as parts of the setting:
 
@@ -23,17 +24,13 @@ One job may use up to 1/4 of the setting in one action.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Final
 
-import numpy as np
-
-from tierwise.model.arrays import Ints
 from tierwise.model.job import Job, Reason, Rejection, namespace_of
-from tierwise.model.node import NodeTable
 from tierwise.model.snapshot import Snapshot
-from tierwise.model.turns import CutRefusal, Turns
+from tierwise.model.turns import Turns
 
 __all__ = ["CUT_SHORT", "NOT_LOOKED_AT", "OutOfStepsError", "StepAccount", "waits_for_steps"]
 
@@ -45,18 +42,6 @@ _WHOLE, _SHARES, _LATE, _WORDS = (1, 4), (3, 8), (1, 4), (1, 8)
 
 _DEAR: Final = 64
 """A refusal that was cut by another bound is kept if it took more than one in so many steps of the setting."""
-
-_VERDICT: Final = "verdict"
-"""In the place of an action: what a job was told of a refusal."""
-
-_CHEAP: Final = 8
-"""Steps of a refusal that may as well be found out again while others wait for their turn."""
-
-_KEPT: Final = 1000
-"""Refusals that are kept; of further ones nothing is known in the next cycle."""
-
-_STANDS: Final = 600.0
-"""Seconds after which a kept refusal is looked at again: rules may be met by what takes room."""
 
 _NONE: Final = 2**62
 
@@ -92,9 +77,6 @@ class StepAccount:
         self._words: dict[str, int] = {}  # what is left of the part for verdicts, by namespace
         self._left_out = False  # a job was not looked at
         self._whole = False  # the job that is served has a whole budget
-        self._cut: dict[tuple[str, str], CutRefusal] = {}
-        self._looked: dict[tuple[str, str], CutRefusal] = {}  # refusals of this cycle, for as long as others are late
-        self._least: Ints | None = None  # the least room since the refusals that still stand
         self._done: frozenset[str] = frozenset()  # jobs that were late since room grew, and were looked at
 
     # -- what searches call
@@ -246,60 +228,17 @@ class StepAccount:
             return self._before.late.get(job.key, float("inf"))
         return float("inf")
 
-    # -- refusals that stand
-
-    def keep(self, job: Job, refusal: Rejection, action: str = "") -> None:
-        """Let the refusal of a job by an action, the running one if none is named, stand until room grows."""
-        if len(self._cut) < _KEPT:
-            self._cut[job.key, action or self.action] = CutRefusal(job.tasks, refusal, self._now)
-
-    def keep_judged(self, job: Job, refusal: Rejection, judged: Rejection) -> None:
-        """Let a job be told the same as long as it is refused in the same words, until room grows."""
-        if len(self._cut) < _KEPT:
-            self._cut[job.key, _VERDICT] = CutRefusal(job.tasks, judged, self._now, refusal)
-
-    def judged(self, job: Job, refusal: Rejection) -> Rejection | None:
-        """What was made of such a refusal of a job, if that still stands."""
-        remembered = self._cut.get((job.key, _VERDICT)) if self._cut else None
-        if remembered is not None and remembered.concerns(job) and remembered.of == refusal:
-            return remembered.refusal
-        return None
-
-    def looked_at(self, job: Job, refusal: Rejection, begun: int, action: str = "") -> None:
-        """A job was refused after a search, that began at so many steps: once is enough until all had their turn."""
-        if self.taken - begun > _CHEAP and len(self._looked) < _KEPT:
-            self._looked[job.key, action or self.action] = CutRefusal(job.tasks, refusal, self._now, passing=True)
-
     def is_dear(self, begun: int) -> bool:
         """Whether what began at so many steps was dear enough to keep its refusal."""
         return self.taken - begun > self.setting // _DEAR
 
-    def begin(self, free: Callable[[], Ints]) -> None:
-        """Remember the refusals of earlier cycles that still stand: not where room has grown, or after a time.
+    def begin(self, *, same_room: bool) -> None:
+        """Remember who had a turn while others are late, where room has not grown since."""
+        if same_room:
+            self._done = self._before.done
 
-        `free` gives what is idle or leaving on each node, (resources x rows).
-        """
-        before = self._before
-        nodes = self._nodes
-        now = self._now
-        if before.nodes is not nodes or before.room is None:
-            return
-        free_room = free()
-        if before.room.shape != free_room.shape or (free_room > before.room).any():
-            return
-        self._least = before.room
-        self._done = before.done
-        self._cut = {key: remembered for key, remembered in before.cut.items() if now < remembered.at + _STANDS}
-
-    def standing(self, job: Job, action: str = "") -> Rejection | None:
-        """The refusal of a job by an action, the running one if none is named, that still stands."""
-        remembered = self._cut.get((job.key, action or self.action)) if self._cut else None
-        if remembered is not None and remembered.concerns(job):
-            return remembered.refusal
-        return None
-
-    def turns(self, free: Callable[[], Ints], rejections: Mapping[str, Rejection]) -> Turns:
-        """What the next cycle should know, given why jobs wait after this one."""
+    def turns(self, rejections: Mapping[str, Rejection]) -> Turns:
+        """Whose turn the next cycle should know of, given why jobs wait after this one."""
         before = self._before
         left_out = set[str]()
         if self._left_out:
@@ -309,33 +248,7 @@ class StepAccount:
         for key in rejections:
             if key in left_out and key not in done:
                 late[key] = before.late.get(key, before.cycles)
-        every = {**self._looked, **self._cut} if late else self._cut
-        cut = {
-            key: remembered
-            for key, remembered in every.items()
-            if key[0] in rejections and (late or not remembered.passing)
-        }
-        if not cut and not late and not before.cut and not before.late:
-            return before
-        room = None
-        if cut or late:
-            room = free()
-            if self._least is not None:
-                room = np.minimum(room, self._least)
-        nodes = self._nodes if room is not None else None
-        had = {**before.turn, self._turn: before.cycles}
-        turn = {name: had[name] for name in sorted(set(map(namespace_of, late))) if name in had}
+        last_turns = {**before.turn, self._turn: before.cycles}
+        turn = {name: last_turns[name] for name in sorted(set(map(namespace_of, late))) if name in last_turns}
         done = frozenset(done) if late else frozenset()
-        return Turns(before.cycles + 1, late, cut, nodes, room, before.idle, turn, done)
-
-    @property
-    def _nodes(self) -> NodeTable | None:
-        if self._snapshot is not None:
-            return self._snapshot.nodes
-        return None
-
-    @property
-    def _now(self) -> float:
-        if self._snapshot is not None:
-            return self._snapshot.now
-        return 0.0
+        return Turns(before.cycles + 1, late, idle=before.idle, turn=turn, done=done)

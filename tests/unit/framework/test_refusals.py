@@ -8,6 +8,8 @@ import msgspec
 import pytest
 
 from tierwise.framework.refusals import INPUTS, Input, Refusals, SmallestRefused, What
+from tierwise.framework.steps import StepAccount
+from tierwise.model.arrays import EMPTY, Ints
 
 
 class World(msgspec.Struct):
@@ -18,9 +20,13 @@ class World(msgspec.Struct):
     decisions: list[str] = []
     evictions: list[str] = []
     nominated: list[str] = []
+    steps: StepAccount = msgspec.field(default_factory=StepAccount)
 
     def mark(self) -> int:
         return self.written
+
+    def room(self) -> Ints:
+        return EMPTY
 
     def change(self, one: Input) -> None:
         match one:

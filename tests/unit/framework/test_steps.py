@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from tests.support.draw import draw, gang
 from tests.support.shared_time import in_namespaces
 
+from tierwise.framework.refusals import StandingRefusals
 from tierwise.framework.steps import CUT_SHORT, NOT_LOOKED_AT, OutOfStepsError, StepAccount
 from tierwise.model.arrays import Ints
 from tierwise.model.job import Job, Rejection
@@ -76,7 +77,7 @@ def test_who_was_left_out_is_told_so_and_counted() -> None:
         _use(account, jobs[key], SETTING)
         said[key] = Rejection("steps", key, account.out_of_steps(jobs[key]))
 
-    turns = account.turns(lambda: np.zeros((1, 1), dtype=np.int64), said)
+    turns = account.turns(said)
 
     assert CUT_SHORT == said["a/x"].reason.code
     assert NOT_LOOKED_AT == said["a/w"].reason.code
@@ -111,7 +112,7 @@ def _served(turns: Turns, keys: Iterable[str]) -> tuple[list[str], Turns]:
             had.append(key)
         else:
             said[key] = Rejection("steps", key, account.out_of_steps(jobs[key]))
-    return had, account.turns(lambda: np.zeros((1, 1), dtype=np.int64), said)
+    return had, account.turns(said)
 
 
 def test_late_jobs_have_it_namespace_by_namespace() -> None:
@@ -169,16 +170,18 @@ def _refused(free: Ints) -> tuple[Snapshot, Turns]:
     account.action = "allocate"
     _use(account, job, SETTING)
     refusal = Rejection("steps", job.key, account.out_of_steps(job))
-    account.keep(job, refusal)
-    return snapshot, account.turns(lambda: free, {job.key: refusal})
+    standing = StandingRefusals(account, lambda: free, snapshot)
+    standing.add(job, refusal)
+    return snapshot, standing.hand_on(account.turns({job.key: refusal}), {job.key: refusal})
 
 
 def _stands(snapshot: Snapshot, turns: Turns, free: Ints, *, after: float = 0.0, action: str = "allocate") -> bool:
     later = replace(snapshot, turns=turns, now=snapshot.now + after)
     account, (job,) = StepAccount(SETTING, later), later.jobs
-    account.begin(lambda: free)
+    standing = StandingRefusals(account, lambda: free, later)
+    standing.begin()
     account.action = action
-    return account.standing(job) is not None
+    return standing.get(job) is not None
 
 
 def test_a_refusal_that_was_cut_stands_until_room_grows() -> None:
@@ -198,12 +201,13 @@ def test_room_that_was_taken_and_came_back_counts_as_more() -> None:
     snapshot, turns = _refused(np.array([[4, 2]], dtype=np.int64))
     later = replace(snapshot, turns=turns)
     account, (job,) = StepAccount(SETTING, later), later.jobs
-    account.begin(lambda: np.array([[1, 2]], dtype=np.int64))
+    standing = StandingRefusals(account, lambda: np.array([[1, 2]], dtype=np.int64), later)
+    standing.begin()
     account.action = "allocate"
-    known = account.standing(job)
-    assert known is not None
+    refusal = standing.get(job)
+    assert refusal is not None
 
-    after = account.turns(lambda: np.array([[1, 2]], dtype=np.int64), {job.key: known})
+    after = standing.hand_on(account.turns({job.key: refusal}), {job.key: refusal})
 
     assert not _stands(snapshot, after, np.array([[4, 2]]))
 
