@@ -931,7 +931,7 @@ def job_ready(ledger: Ledger, job: Job, *, waiting: bool = False) -> bool:
 
 
 def size_of(ledger: Ledger, job: Job) -> Size | None:
-    """What a gang lacks, where that is a number of pods of one shape and none of it is placed; None for all others."""
+    """The lack of a gang that is a number of pods of one shape, none of which is placed; None for all others."""
     if not job.subs or len(job.subs[0].pod_sets) != 1:
         return None
     if job.shape.parted:
@@ -941,28 +941,28 @@ def size_of(ledger: Ledger, job: Job) -> Size | None:
     if ledger.placed_rows(sub) is not None:
         return None
     pods = job.minimum - int(ledger.ready[sub.number])
-    for role, least in job.counted_roles.items():
+    for role, minimum in job.counted_roles.items():
         if role != pod_set.role_number:
             return None
-        pods = max(pods, least - int(ledger.role_ready[role]))
+        pods = max(pods, minimum - int(ledger.role_ready[role]))
     return Size(pod_set.shape, pods)
 
 
 def _size_of_parts(ledger: Ledger, job: Job) -> Size | None:
     """The size of a gang whose sub-groups are alike and all needed, and none of which has begun."""
     part = job.shape.one_part
-    least = job.shape.groups[0].least
-    if part is None or part.whole is None or part.apart or part.size <= 0 or len(least) > 2:
+    minimums = job.shape.groups[0].least
+    if part is None or part.whole is None or part.apart or part.size <= 0 or len(minimums) > 2:
         return None
     count = len(job.subs)
-    pods, parts = least
+    pods, parts = minimums
     if max(-(-pods // part.size), parts) != count:
         return None
-    first = job.subs[0]
-    own = slice(first.number, first.number + count)
-    if ledger.ready[own].any() or ledger.waiting[own].any():
+    first_sub = job.subs[0]
+    numbers = slice(first_sub.number, first_sub.number + count)
+    if ledger.ready[numbers].any() or ledger.waiting[numbers].any():
         return None
-    shape = first.pod_sets[0].shape
+    shape = first_sub.pod_sets[0].shape
     for sub in job.subs:
         if len(sub.pod_sets) != 1 or sub.pod_sets[0].shape is not shape or len(sub.pod_sets[0].tasks) != part.size:
             return None

@@ -233,7 +233,7 @@ class StandingRefusals:
         if before.room.shape != room.shape or (room > before.room).any():
             return False
         self._least = before.room
-        self._entries = {key: one for key, one in before.cut.items() if self._now < one.at + _STANDS}
+        self._entries = {key: entry for key, entry in before.cut.items() if self._now < entry.at + _STANDS}
         return True
 
     def get(self, job: Job, action: str = "") -> Rejection | None:
@@ -255,7 +255,7 @@ class StandingRefusals:
             self._passing[job.key, action or self._steps.action] = entry
 
     def judged(self, job: Job, refusal: Rejection) -> Rejection | None:
-        """What a job was told of such a refusal, if that still stands."""
+        """The words in which a job was told such a refusal, if they still stand."""
         entry = self._entries.get((job.key, _VERDICT)) if self._entries else None
         if entry is not None and entry.concerns(job) and entry.of == refusal:
             return entry.refusal
@@ -267,10 +267,10 @@ class StandingRefusals:
             self._entries[job.key, _VERDICT] = CutRefusal(job.tasks, judged, self._now, refusal)
 
     def hand_on(self, turns: Turns, rejections: Container[str]) -> Turns:
-        """What the next cycle should know of turns, and of refusals of the jobs that wait after this one."""
+        """The turns that the next cycle should know of, with the refusals of the jobs that wait after this one."""
         before = self._before
         every = {**self._passing, **self._entries} if turns.late else self._entries
-        cut = {key: one for key, one in every.items() if key[0] in rejections and (turns.late or not one.passing)}
+        cut = {k: entry for k, entry in every.items() if k[0] in rejections and (turns.late or not entry.passing)}
         if not (cut or turns.late or before.cut or before.late):
             return before
         if not cut and not turns.late:

@@ -514,7 +514,7 @@ class SubJob(msgspec.Struct, frozen=True, eq=False):
 
 
 class Size(msgspec.Struct, frozen=True):
-    """What a gang lacks that is like others but for one number: so many pods of one shape."""
+    """The lack of a gang that is like others but for one number: so many pods of one shape."""
 
     shape: Shape
     pods: int

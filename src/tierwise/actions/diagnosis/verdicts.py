@@ -199,8 +199,8 @@ class _Judge:
         if not _asks_nodes(rejection):
             return replace(rejection, verdict=_verdict(rejection))
         steps = self._cycle.steps
-        standing = self._cycle.refusals.standing
-        judged = standing.judged(job, rejection)
+        refusals = self._cycle.refusals.standing
+        judged = refusals.judged(job, rejection)
         if judged is not None:
             self._lasting = False
             return judged
@@ -215,7 +215,7 @@ class _Judge:
             never, self._lasting, cut = None, False, isinstance(failure, OutOfStepsError)
         judged = self._told_so(job, rejection, never)
         if cut or (not self._lasting and steps.is_dear(begun)):
-            standing.add_judged(job, rejection, judged)
+            refusals.add_judged(job, rejection, judged)
         return judged
 
     def _told_so(self, job: Job, rejection: Rejection, never: Rejection | None) -> Rejection:

@@ -70,8 +70,8 @@ class Evictor(ABC):
         Where it had a whole budget of steps, it is not served again until room grows.
         """
         steps = self._cycle.steps
-        standing = self._cycle.refusals.standing
-        remembered_refusal = standing.get(job, self._action)
+        refusals = self._cycle.refusals.standing
+        remembered_refusal = refusals.get(job, self._action)
         begun = steps.taken
         failed = (
             remembered_refusal.reason
@@ -83,11 +83,11 @@ class Evictor(ABC):
         if remembered_refusal is not None:
             return
         if failed is not None and failed.code == CUT_SHORT:
-            standing.add(job, Rejection("steps", job.key, failed, bounded=True), self._action)
+            refusals.add(job, Rejection("steps", job.key, failed, bounded=True), self._action)
         elif failed is None:
             attempts = self._cycle.report.eviction_attempts.get(job.key, [])
             if attempts and attempts[-1].obstacle is not None:
-                standing.add_passing(job, Rejection("evict", job.key, attempts[-1].obstacle), begun, self._action)
+                refusals.add_passing(job, Rejection("evict", job.key, attempts[-1].obstacle), begun, self._action)
 
     def _serve_or_wait(self, job: Job) -> Reason | None:
         if self._idle_room_might_do(job):

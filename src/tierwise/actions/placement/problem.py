@@ -192,8 +192,9 @@ _FEW = 8
 
 
 def parts_of(cycle: Cycle, job: Job, demand: Demand) -> Part | None:
-    """What a demand asks for as a tree, made from the inside out; None where too few parts of a nested job can be
-    placed, or it is whole.
+    """Make a tree of parts of what a demand asks for, from the inside out.
+
+    None where too few parts of a nested job can be placed, or it is whole.
     """
     shape = job.shape
     lacks = _lacks(cycle, job)
@@ -220,13 +221,13 @@ def parts_of(cycle: Cycle, job: Job, demand: Demand) -> Part | None:
 
 
 def _lacks(cycle: Cycle, job: Job) -> list[Counts]:
-    """What each group of a job lacks; of a nested one parts alone, as the pods follow from these."""
+    """The numbers that each group of a job lacks; of a nested one parts alone, as the pods follow from these."""
     most = 1 if job.shape.nested else None
     return [tuple(numbers[:most]) for numbers in lacking_of(cycle.ledger, job)]
 
 
 def _adds(cycle: Cycle, job: Job, task_group: TaskGroup, numbers: int) -> Counts:
-    """What a task group counts for in the first of the numbers that the group around it lacks."""
+    """The numbers that a task group counts for, of the first ones that the group around it lacks."""
     counts = [0] * len(job.shape.groups[0].least)
     leaf = job.shape.leaves[task_group.sub.number - job.subs[0].number]
     before = ready_tasks(cycle.ledger, task_group.sub)
