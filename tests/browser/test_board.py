@@ -98,6 +98,29 @@ def test_a_search_finds_whatever_has_a_name(tmp_path: Path) -> None:
     in_browser(tmp_path, pages(Fixed(shown(MANY))), act)
 
 
+def test_enter_opens_what_is_in_the_field_and_not_an_older_answer(tmp_path: Path) -> None:
+    """However fast somebody types: what was listed for fewer letters is left, and nothing opens again afterwards."""
+
+    async def act(page: Page, at: str) -> None:
+        await page.go(at)
+        for number in (117, 23, 104, 7):
+            name = f"job-{number:03d}"
+            await page.press("/")
+            await page.type("job-")
+            await page.until("document.querySelectorAll('#hits [role=option]').length > 5")
+            await page.type(name.removeprefix("job-"))
+            await page.press("Enter")  # before the answer to all of it
+            await page.until(f"location.hash === '#/jobs/default/{name}'")
+            await page.until("document.getElementById('hits').hidden")
+        await page.press("/")
+        await page.type("job-1")
+        await page.press("Escape")  # before any answer
+        await page.ask("new Promise((done) => setTimeout(done, 300))")
+        assert await page.ask("document.getElementById('hits').hidden")
+
+    in_browser(tmp_path, pages(Fixed(shown(MANY))), act)
+
+
 def test_a_redraw_keeps_what_a_reader_has_chosen_and_opened(tmp_path: Path) -> None:
     """A newer board changes elements in place: selection, open details, focus and scroll survive it."""
     growing = _growing()

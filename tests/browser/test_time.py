@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 from msgspec.structs import replace
+from tests.support.boards import Growing, shown
 from tests.support.browser import BROWSER, Page, browser, in_browser
 from tests.support.draw import draw, gang, objects_of
 from tests.support.evict_world import profile_of
@@ -34,6 +35,39 @@ pytestmark = pytest.mark.skipif(not BROWSER, reason="no chromium or google-chrom
 
 TEXT = "document.getElementById('time').innerText"
 DRAWER = "document.getElementById('drawer').innerText"
+
+
+def test_a_time_after_the_last_change_is_of_today_and_a_while_can_be_written(tmp_path: Path) -> None:
+    """What goes on has a past up to now though nothing changes; what is no time is told, with examples."""
+    views = Growing(*(shown(objects_of(draw("r0[n0 n1]", node="gpu=4"), *jobs)) for jobs in ((), (gang("later", tasks=1, each="gpu=4"),))))
+
+    async def act(page: Page, at: str) -> None:
+        await page.go(at)
+        await page.until("document.getElementById('running').innerText.includes('Nothing')")
+        views.go_on()
+        await page.until("!document.getElementById('time').hidden")
+        spans = (
+            "(async () => { const { spanOf } = await import('/static/past.js');"
+            " const day = Math.floor(Date.now() / 86400000) * 86400, now = Date.now() / 1000;"
+            " const past = { moments: [{ now: day - 7200 }], elapsed: false, recorded: false };"
+            " const clock = (time) => new Date(time * 1000).toISOString().slice(11, 19);"
+            " return [spanOf(past, clock(now)).from - Math.floor(now),"
+            " spanOf(past, clock(now + 600)).from - Math.floor(now + 600) + 86400,"
+            " spanOf({ ...past, recorded: true }, '23:00').from - (day - 90000),"
+            " ...['last 10 minutes', 'the last hour', 'last 2h'].map((text) =>"
+            " { const span = spanOf(past, text); return span && Math.round((span.to - span.from) / 60); }),"
+            " spanOf(past, 'yesterday')]; })()"
+        )
+        assert [0, 0, 0, 10, 60, 120, None] == await page.ask(spans)
+        await page.ask("document.querySelector('#time input[name=time]').value = 'yesterday'")
+        await page.ask("document.querySelector('#time form').requestSubmit()")
+        told = "document.querySelector('#time input[name=time]').validationMessage"
+        assert "a time such as 14:20" in await page.ask(told)
+        await page.ask("document.querySelector('#time input[name=time]').value = 'last 10 minutes'")
+        await page.ask("document.querySelector('#time form').requestSubmit()")
+        await page.until("location.hash.includes('during=')")
+
+    in_browser(tmp_path, pages(views), act)
 
 
 def _manifests(name: str, priority: int) -> list[Create]:

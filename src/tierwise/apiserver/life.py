@@ -33,6 +33,9 @@ _PAUSE: Final = 1.0
 
 _LONGEST: Final = 5.0
 
+_MOMENT: Final = 2.0
+"""Seconds after which a moment ends though others still write: time goes on for what is due later."""
+
 
 def life_of(
     cluster: ServedCluster,
@@ -88,12 +91,16 @@ def alive(
             wake.clear()
             now = max(math.floor(clock()), now)  # a clock that is set back does not go back here
             pause = _PAUSE
+            end = now + _MOMENT
             try:
-                simulation.advance(now)
+                simulation.advance(now, lambda end=end: clock() >= end)
                 simulation.forget()
                 following = min(simulation.following(now) or math.inf, cluster.beat(now))
-                pause = min(max(following - clock(), 0.0), _LONGEST)
-                looked()
+                if simulation.rested:
+                    pause = min(max(following - clock(), 0.0), _LONGEST)
+                    looked()
+                else:
+                    pause = 0.0
             except Exception as error:  # noqa: BLE001 - no object can stop the cluster
                 tell(f"a moment of the cluster failed: {error}")
             wake.wait(pause)

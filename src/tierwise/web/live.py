@@ -38,7 +38,7 @@ class LiveRuns:
         self._latest: LoopPass | None = None
         self._cycles: deque[Raw] = deque(maxlen=_NEWS)
         self._show: RunView | None = None
-        self.checked: float | None = None  # when the last iteration ended, whether anything came of it or not
+        self.checked: float | None = None  # the time of what was last looked at, whether anything came of it or not
 
     def saw(self, latest: LoopPass) -> None:
         """Keep an iteration, to be shown from now on.
@@ -50,7 +50,8 @@ class LiveRuns:
             if self._latest is not None and latest.profile is not self._latest.profile:
                 return
             self._number += 1
-            self.looked()
+            # What is shown is of the time that the cycle saw: a loop that cannot keep up is seen to lag.
+            self.checked = min(latest.snapshot.now, time.time())
             if self._latest is not None and _same(self._latest, latest):
                 return
             if latest.report.decisions or latest.report.evictions or not self._cycles:
@@ -59,7 +60,7 @@ class LiveRuns:
             self._show = None
 
     def looked(self) -> None:
-        """There was nothing to iterate for, and nothing went wrong."""
+        """There is nothing left to iterate for, and nothing went wrong."""
         self.checked = time.time()
 
     def crashed(self, crash: Crash) -> None:

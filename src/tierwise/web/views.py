@@ -156,6 +156,9 @@ class RunView:
         return RunView(self._board, **about, fault=fault, made_at=self.made, basis=self.basis, news=self.news)
 
 
+_MOMENT: Final = 0.5
+"""Seconds for which one who asks waits for a view that is being made again, before the old one is good enough."""
+
 _LONGEST: Final = 300
 """Characters of a text that is searched for."""
 
@@ -242,18 +245,35 @@ class WatchedSource:
         self._stamp = stamp
         self._make = make
         self._lock = threading.Lock()
+        self._made = threading.Event()  # nothing is being made again
+        self._made.set()
         self._seen = stamp()
-        self._last = make()
         self.checked = time.time()
+        self._last = make()
 
     def show(self) -> RunView:
+        """The latest; what takes longer than a moment to make again is made in a thread of its own, and the old
+        view is shown meanwhile.
+        """
         with self._lock:
-            stamp = self._stamp()
-            if stamp != self._seen:
+            if self._made.is_set():
+                stamp = self._stamp()
+                if stamp == self._seen:
+                    return self._last
                 self._seen = stamp
-                try:
-                    self._last = self._make()
-                    self.checked = time.time()
-                except InputError as error:
-                    self._last = self._last.but(str(error))
-            return self._last
+                self._made.clear()
+                threading.Thread(target=self._make_again, name="reading", daemon=True).start()
+        self._made.wait(_MOMENT)
+        return self._last
+
+    def _make_again(self) -> None:
+        begun = time.time()
+        try:
+            self._last = self._make()
+            self.checked = begun
+        except InputError as error:
+            self._last = self._last.but(str(error))
+        except Exception as error:  # noqa: BLE001 - the old view stays, and says that it is old
+            self._last = self._last.but(f"it could not be read again: {type(error).__name__}: {error}")
+        finally:
+            self._made.set()

@@ -51,6 +51,34 @@ def test_a_deployment_gets_its_pods_and_is_told_of_them() -> None:
     assert {"Available": "True", "Progressing": "True"} == {c["type"]: c["status"] for c in status["conditions"]}
 
 
+def test_a_moment_ends_though_others_write_all_the_time() -> None:
+    """Time goes on: each second has its share of the pods, and the cluster rests once nobody writes any more."""
+    ground = Playground(nodes("n0", cpu="64"))
+    ground.create("apps/v1/deployments", deployment("web-0", replicas=1))
+    number = 0
+
+    def busy() -> bool:
+        """A client that writes once in every round; the moment is over after the third one."""
+        nonlocal number
+        number += 1
+        ground.create("apps/v1/deployments", deployment(f"web-{number}", replicas=1))
+        return number % 3 == 0
+
+    rested = []
+    for _ in range(4):
+        ground.simulation.advance(ground.now, busy)
+        rested.append(ground.simulation.rested)
+        ground.now += 1
+    seconds = {pod["metadata"]["creationTimestamp"] for pod in ground.list("v1/pods")}
+    ground.live()
+
+    assert [False] * 4 == rested
+    assert 12 == number
+    assert len(seconds) >= 4
+    assert ground.simulation.rested
+    assert ["Running"] * 13 == _phases(ground)
+
+
 def test_a_deployment_is_scaled_both_ways() -> None:
     """Up to what fits and down again; what waits goes first."""
     ground = Playground(nodes("n0", cpu="2"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.client
 import json
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -140,14 +141,48 @@ def test_files_are_read_again_when_they_change(tmp_path: Path) -> None:
     first = source.show()
     same = source.show()
     file.write_text("{")
-    broken = source.show()
+    broken = _next(source, first)
     manifests(tmp_path, *(WORLD.raw(key) for key in WORLD if key.kind == "Node"))
-    mended = source.show()
+    mended = _next(source, broken)
 
     told = [json.loads(show.board().body) for show in (first, broken, mended) if isinstance(show, RunView)]
     assert first is same
     assert ["", "", 2, 2, 0] == [told[0]["fault"], told[2]["fault"], *(board["jobs"]["count"] for board in told)]
     assert str(file) in told[1]["fault"]
+
+
+def _next(source: RunSource, before: RunView | str) -> RunView | str:
+    """The view after another one; a machine that is busy takes more than a moment to make it."""
+    while (view := source.show()) is before:
+        pass
+    return view
+
+
+def test_the_old_board_is_shown_while_a_new_one_is_made() -> None:
+    """However long that takes, whoever asks is answered; what fails unforeseen is told beside the old board."""
+    stamp = 0
+    go_on = threading.Event()
+    views = iter((shown(WORLD), shown(WORLD)))
+
+    def make() -> RunView:
+        if stamp == 1:
+            go_on.wait(60)
+        if stamp == 2:
+            raise ZeroDivisionError("of nothing")
+        return next(views)
+
+    source = WatchedSource(lambda: stamp, make)
+    first = source.show()
+    stamp = 1
+    meanwhile = [source.show(), source.show()]
+    go_on.set()
+    later = _next(source, first)
+    stamp = 2
+    broken = _next(source, later)
+
+    assert [first, first] == meanwhile
+    assert isinstance(broken, RunView)
+    assert "it could not be read again: ZeroDivisionError: of nothing" in json.loads(broken.board().body)["fault"]
 
 
 def test_without_the_libraries_one_line_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:

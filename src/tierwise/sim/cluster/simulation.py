@@ -103,6 +103,7 @@ class Simulation(EmbeddedDriver):
         cluster = cluster if cluster is not None else EmbeddedCluster(objects, self.start, self.start)
         super().__init__(cluster, profile, plugins=plugins, keys=keys)
         self.unfinished = True  # whether anything is still going to happen
+        self.rested = True  # whether the last moment ended because there was nothing more to do
         self.circling: tuple[Fault, ...] = ()  # which jobs went in circles, so that the run was stopped
         self._circles = Circles()
         self._observe = observe
@@ -156,11 +157,15 @@ class Simulation(EmbeddedDriver):
             self.circling = (self._circles.fault(),)
         return moment
 
-    def advance(self, now: float) -> Moment:
-        """Let everything happen that happens at a moment; for callers who have a clock of their own."""
+    def advance(self, now: float, over: Callable[[], bool] = lambda: False) -> Moment:
+        """Let everything happen that happens at a moment; for callers who have a clock of their own.
+
+        Where others write to the cluster all the time it may never come to rest: the moment ends, too, once it is
+        `over`, though not before everything has had its turn. `rested` tells which it was.
+        """
         self.cluster.clock = now
         told = len(self.history.events)
-        self._await(Due("kubelets"), self._advance(now), now)
+        self._await(Due("kubelets"), self._advance(now, over), now)
         snapshot, report = self._last or self._cycle(now)
         return Moment(now - self.start, self.history.events[told:], self.cluster.read(), snapshot, report)
 
@@ -169,7 +174,7 @@ class Simulation(EmbeddedDriver):
         self.history.events.clear()
         self.cluster.events.clear()
 
-    def _advance(self, now: float) -> float | None:
+    def _advance(self, now: float, over: Callable[[], bool]) -> float | None:
         """Everything that happens at one moment; the time at which kubelets have something to do again."""
         self._happen(now)
         for _ in range(MOST):
@@ -181,7 +186,8 @@ class Simulation(EmbeddedDriver):
             if self._has_news() and not self._count_started():
                 self._cycle(now)
             wake = self._kubelets(now)
-            if self.cluster.read() is before:
+            self.rested = self.cluster.read() is before
+            if self.rested or over():
                 return wake
         raise _RestlessError(f"the cluster does not come to rest at {now - self.start:.0f}s")
 

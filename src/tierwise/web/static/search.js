@@ -15,8 +15,11 @@ const WAIT = 120; // milliseconds without another letter
 export function searchable(field, list) {
   let timer = 0,
     chosen = -1,
-    asked = "";
+    asked = "",
+    listed = ""; // the text that the list is the answer to
   const close = () => {
+    clearTimeout(timer); // a look that is still to come would open the list again
+    asked = listed = "";
     list.hidden = true;
     chosen = -1;
     field.setAttribute("aria-expanded", "false");
@@ -33,23 +36,30 @@ export function searchable(field, list) {
     }
   };
   const look = async () => {
+    clearTimeout(timer);
     const text = field.value.trim();
-    asked = text;
     if (!text) {
       close();
       return;
     }
+    asked = text;
     let found;
     try {
       found = (await ask(`/api/search?${new URLSearchParams({ q: text, ...moment(parse(location.hash)) })}`)).value;
     } catch (error) {
       found = { kinds: [], fault: said(error) };
     }
-    if (asked !== text) return; // somebody typed on
+    if (asked !== text) return; // somebody typed on, or went away
+    listed = text;
     fill(list, hits(found, text));
     list.hidden = false;
     field.setAttribute("aria-expanded", "true");
     choose(0);
+  };
+  const go = async () => {
+    const text = field.value.trim();
+    if (text && text !== listed) await look(); // what is listed answers an older text
+    if (text === listed && text === field.value.trim()) options()[chosen]?.click();
   };
   field.addEventListener("input", () => {
     clearTimeout(timer);
@@ -61,7 +71,7 @@ export function searchable(field, list) {
       choose(chosen + (event.key === "ArrowDown" ? 1 : -1));
     } else if (event.key === "Enter") {
       event.preventDefault();
-      options()[chosen]?.click();
+      go();
     } else if (event.key === "Escape" && !list.hidden) {
       event.stopPropagation();
       close();

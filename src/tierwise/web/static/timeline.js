@@ -4,7 +4,7 @@
 import { fill, h, head } from "./dom.js";
 import { age, clock, count, many, percent, short, tick } from "./format.js";
 import { lost } from "./life.js";
-import { during, isTime, momentAt, shownMoment, spanOf } from "./past.js";
+import { EXAMPLE, during, endOf, isTime, momentAt, shownMoment, spanOf } from "./past.js";
 import { Plots, lasting } from "./plots.js";
 import { link, toJob, toNode } from "./route.js";
 
@@ -30,7 +30,7 @@ export function drawTimeline(section, view) {
   const chosen = shownMoment(view.history, view.route),
     last = moments.length - 1;
   const span = during(view.route);
-  const end = recorded || view.route.at ? moments[last].now : Math.max(moments[last].now, Date.now() / 1000);
+  const end = view.route.at ? moments[last].now : endOf(view.history);
   const go = (number) => view.jump(number >= last ? "" : String(moments[Math.max(0, number)].id)); // the last one needs no name
   fill(section.children[0], controls(view, { chosen, last, go, end }));
   fill(section.children[2], told(view, chosen, span));
@@ -59,7 +59,7 @@ function controls(view, { chosen, last, go, end }) {
     event.preventDefault();
     const field = event.currentTarget.elements.time;
     const found = spanOf(view.history, field.value);
-    field.setCustomValidity(found ? "" : "a time such as 14:20 or 2026-11-16 14:20:05 (UTC)");
+    field.setCustomValidity(found ? "" : EXAMPLE);
     if (found) view.during(found);
     else field.reportValidity();
   };
@@ -97,7 +97,7 @@ function controls(view, { chosen, last, go, end }) {
           type: "text",
           size: "9",
           autocomplete: "off",
-          placeholder: "go to 14:20",
+          placeholder: "14:20 or last 1 h",
           "aria-label": "Go to a time (UTC)",
         }),
       ),
@@ -353,6 +353,9 @@ function lines(view, found, words) {
 /** The line of the search that leads to a time. */
 export function timeHit(route, text) {
   return isTime(text)
-    ? [link({ ...route, at: `@${text.trim()}` }), h("b", {}, `What happened at ${text.trim()}`)]
+    ? [
+        link({ ...route, at: `@${text.trim()}` }),
+        h("b", {}, `What happened ${/last/i.test(text) ? "in the" : "at"} ${text.trim().replace(/^the /i, "")}`),
+      ]
     : null;
 }
