@@ -44,6 +44,10 @@ PAGES = {
     "validate-broken": ("validate", "-f", EXAMPLES / "03-broken-topology"),
     "reconcile-llm-training": ("reconcile", "-f", EXAMPLES / "01-llm-training"),
     "why": ("why", "-f", EXAMPLES / "02-why-not", "train-0"),
+    "attention": (
+        *("attention", "-f", Path(__file__).parent / "attention.yaml", "--now", "2026-01-01T12:00:00Z"),
+        *("--config", Path(__file__).parent / "attention.conf"),
+    ),
     "top": ("top", "-f", EXAMPLES / "15-defragmentation"),
     "audit": ("audit", "-f", EXAMPLES / "02-why-not"),
     "topology-diff": ("topology", "diff", "-f", DISCOVERED / "cluster.yaml", "--from", f"slurm:{SLURM}"),
@@ -148,7 +152,18 @@ def test_file(name: str, golden: Golden) -> None:
     "name",
     [
         *("schedule-why-not", "explain-pod-waiting", "validate-broken", "explain-job-waiting"),
-        *("what-if", "what-if-start", "defrag", "eta-jobs", "why", "top", "audit", "topology-diff", "features"),
+        *(
+            "what-if",
+            "what-if-start",
+            "defrag",
+            "eta-jobs",
+            "why",
+            "attention",
+            "top",
+            "audit",
+            "topology-diff",
+            "features",
+        ),
     ],
 )
 def test_json(name: str, golden: Golden) -> None:

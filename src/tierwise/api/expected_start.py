@@ -62,9 +62,18 @@ def parse_expected_start(text: str) -> ExpectedStart | None:
         start = parse_time(fields["start"]) if "start" in fields else None
         said_at = parse_time(str(fields["said"]))
         place = (int(fields["position"]), int(fields["of"]))
-        return ExpectedStart(str(fields["kind"]), str(fields["text"]), said_at, *place, start=start)
+        most = _range(fields.get("range90"))
+        return ExpectedStart(str(fields["kind"]), str(fields["text"]), said_at, *place, start=start, most=most)
     except (KeyError, TypeError, ValueError):
         return None
+
+
+def _range(times: object) -> tuple[float, float | None] | None:
+    """The times between which something is, as they are spelled; None where they are not."""
+    if not isinstance(times, list) or len(times) != 2:
+        return None
+    first, last = times
+    return parse_time(str(first)), parse_time(str(last)) if last is not None else None
 
 
 def _spelled(time: float | tuple[float, float | None]) -> str | list[str | None]:

@@ -11,6 +11,7 @@ import math
 import threading
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Final
 
 from tierwise.apiserver.namespace_limits import quota_statuses
@@ -85,15 +86,17 @@ def alive(
         if threading.current_thread() is not thread:
             wake.set()
 
+    def over(end: float) -> bool:
+        return clock() >= end
+
     def live() -> None:
         now = 0.0
         while not ended.is_set():
             wake.clear()
             now = max(math.floor(clock()), now)  # a clock that is set back does not go back here
             pause = _PAUSE
-            end = now + _MOMENT
             try:
-                simulation.advance(now, lambda end=end: clock() >= end)
+                simulation.advance(now, partial(over, now + _MOMENT))
                 simulation.forget()
                 following = min(simulation.following(now) or math.inf, cluster.beat(now))
                 if simulation.rested:

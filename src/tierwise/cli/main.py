@@ -40,6 +40,7 @@ VERBS = {
     "forgive": ("tierwise.cli.forgive:forgive", "Forgive nodes the starts of pods that failed there."),
     "forget": ("tierwise.cli.forget:forget", "Forget what queues have used: they start anew."),
     "drainable": ("tierwise.cli.drainable:drainable", "Show what draining each domain would break, move and cost."),
+    "attention": ("tierwise.cli.attention:attention", "Show what deserves attention, and where its story is."),
     "top": ("tierwise.cli.top:top", "Show what is in use, and what is free for gangs of which size."),
     "serve": ("tierwise.cli.serve:serve", "Show in a browser what is full, what waits and why."),
     "up": ("tierwise.cli.up:up", "Run a cluster in memory that kubectl works against."),
@@ -67,7 +68,7 @@ VERBS = {
     "version": ("tierwise.cli.version:version", "Print the version, and that of the solver."),
 }
 
-_QUESTIONS = ("explain", "why", "eta", "what-if", "defrag", "queue", "nodes", "drainable", "top", "audit")
+_QUESTIONS = ("explain", "why", "eta", "what-if", "defrag", "queue", "nodes", "drainable", "attention", "top", "audit")
 LIVE = frozenset((*_QUESTIONS, "hold", "release", "forgive", "forget", "serve", "snapshot", "topology"))
 """Verbs that are about a live cluster where no files are given: those of `kubectl tierwise`, too."""
 

@@ -188,7 +188,7 @@ def serve(
     if pages:
         from tierwise.web.live import LiveRuns
 
-        runs = LiveRuns(pages)
+        runs = LiveRuns(pages, slow=telemetry.slow_writes)
         observers.append(runs)
     servers = contextlib.ExitStack()
     if options.traces is not None:
@@ -211,7 +211,14 @@ def serve(
     )
     with servers:
         if options.listen is not None:
-            app = probes(metrics, live=service.live, ready=service.ready, refresh=telemetry.refresh, notes=cluster.slow)
+            app = probes(
+                metrics,
+                live=service.live,
+                ready=service.ready,
+                refresh=telemetry.refresh,
+                review=telemetry.review,
+                notes=cluster.slow,
+            )
             if runs is not None:
                 from tierwise.web.app import add_pages
 

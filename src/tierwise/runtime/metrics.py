@@ -117,6 +117,10 @@ _SCHEDULER: Final[Mapping[str, str]] = {
     "counter tierwise_plugin_failures_total plugin point": (
         "Calls into plugins that raised or were answered wrongly, by extension point."
     ),
+    "gauge tierwise_attention kind": (
+        "Things that deserve attention: overdue jobs, jobs evicted several times, queues over their share while others"
+        " wait, domains with several bad nodes, namespaces with slow searches or writes."
+    ),
     "gauge tierwise_leader": "1 while this replica decides, 0 while it stands by.",
     "counter tierwise_lease_losses_total": (
         "Times that this replica lost the lease because it did not renew it in time."

@@ -48,9 +48,10 @@ def probes(
     live: Health,
     ready: Health,
     refresh: Callable[[], None] = lambda: None,
+    review: Callable[[], None] = lambda: None,
     notes: Callable[[], str] = str,
 ) -> web.Application:
-    """Metrics and health; `refresh` is called before metrics are shown.
+    """Metrics and health; `refresh` is called before metrics are shown, and `review` in a thread, as it takes its time.
 
     `notes` is what people should know of although all is well, "" where there is nothing: it is said below "ok".
     """
@@ -58,6 +59,7 @@ def probes(
 
     async def serve_metrics(_: web.Request) -> web.Response:
         refresh()
+        await asyncio.to_thread(review)
         return web.Response(body=metrics.text(registry), headers={"Content-Type": _TEXT})
 
     app.router.add_get("/metrics", serve_metrics)

@@ -17,6 +17,7 @@ from prometheus_client import CollectorRegistry
 from tierwise.api.codec import Raw
 from tierwise.api.core import ConfigMap
 from tierwise.api.defrag_record import RECORD_NAME, read_record
+from tierwise.explain.attention import Seen, attention, often_evicted
 from tierwise.kube.cluster import ConnectionFigures
 from tierwise.model.job import Rejection
 from tierwise.port import Objects
@@ -35,6 +36,10 @@ _MOST_SLOW: Final = 20
 """Namespaces with slow writes that have series of their own: those that have waited longest."""
 
 
+def _slow(figures: ConnectionFigures) -> Mapping[str, tuple[int, float]]:
+    return {namespace.name: (namespace.writes, namespace.seconds) for namespace in figures.slow[:_MOST_SLOW]}
+
+
 class _Connection(Protocol):
     def figures(self) -> ConnectionFigures:
         """How the connection is at the moment."""
@@ -49,6 +54,8 @@ class Telemetry:
         self._said: dict[object, object] = {}  # what was last logged of each job that waits
         self._rejections: Mapping[str, Rejection] = {}  # of the last iteration
         self._last: Callable[[], Raw] | None = None
+        self._latest: LoopPass | None = None
+        self._evicted: Counter[str] = Counter()  # in how many cycles a job that is still there has lost pods
 
     def saw(self, iteration: LoopPass) -> None:
         """Count an iteration, and log its decisions; a job that waits is told of when an event would be: as news."""
@@ -61,6 +68,11 @@ class Telemetry:
         if iteration.drift is not None:
             self._metrics.set("tierwise_cache_drift_objects", len(iteration.drift), "Snapshot")
         self._log(iteration)
+        self._latest = iteration
+        if iteration.report.evictions:
+            there = {job.key for job in iteration.snapshot.jobs}
+            times = self._evicted + often_evicted((iteration.report,))
+            self._evicted = Counter({key: number for key, number in times.items() if key in there})
         self._last = lambda: cycle_wire(
             iteration.snapshot, iteration.report, iteration.seconds
         )  # made when it is asked for
@@ -100,14 +112,27 @@ class Telemetry:
         """The last cycle; None before there was one."""
         return self._last() if self._last is not None else None
 
+    def slow_writes(self) -> Mapping[str, tuple[int, float]]:
+        """Writes without an answer, and the seconds since the oldest was sent, by namespace; from any thread."""
+        return _slow(self._cluster.figures())
+
+    def review(self) -> None:
+        """Count what deserves attention, anew where a cycle has ended since; takes a while in a large cluster."""
+        latest = self._latest
+        if latest is None:
+            return
+        seen = Seen(dict(self._evicted), self.slow_writes())
+        counts = attention(latest.snapshot, latest.report, latest.profile, seen).counts
+        for kind, number in counts.items():
+            self._metrics.set("tierwise_attention", number, kind)
+
     def refresh(self) -> None:
         """Take the figures of the connection as they are now."""
         figures = self._cluster.figures()
         self._metrics.set("tierwise_leader", figures.leading)
         self._metrics.lease_losses(figures.losses)
         self._metrics.set("tierwise_binds_in_flight", figures.binds)
-        slow = figures.slow[:_MOST_SLOW]
-        self._metrics.slow_writes({namespace.name: (namespace.writes, namespace.seconds) for namespace in slow})
+        self._metrics.slow_writes(_slow(figures))
         for what, waiting in figures.behind.items():
             self._metrics.set("tierwise_told_later", waiting.number, what)
             self._metrics.set("tierwise_told_later_seconds", waiting.seconds, what)

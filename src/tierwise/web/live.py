@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import threading
 import time
-from collections import deque
+from collections import Counter, deque
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from tierwise.api.codec import Raw
+from tierwise.explain.attention import Seen, often_evicted
 from tierwise.explain.board import Board, cycle_entry
 from tierwise.explain.text.schedule import Run
 from tierwise.framework.report import plugin_faults
@@ -29,9 +31,16 @@ _NEWS: Final = 1000
 class LiveRuns:
     """Remembers iterations of the profile that was seen first; pods of others count as used room, as in its cycles."""
 
-    def __init__(self, title: str, options: str = "") -> None:
-        """`options` are those with which commands see the same cluster, where it is not the usual one."""
+    def __init__(
+        self, title: str, options: str = "", slow: Callable[[], Mapping[str, tuple[int, float]]] = dict
+    ) -> None:
+        """`options` are those with which commands see the same cluster, where it is not the usual one.
+
+        `slow` tells of namespaces with writes that have no answer: how many, and for how many seconds the oldest.
+        """
         self._title = title
+        self._slow = slow
+        self._evicted: Counter[str] = Counter()  # in how many cycles a job that is still there has lost pods
         self._options = options
         self._lock = threading.Lock()
         self._number = 0
@@ -56,6 +65,10 @@ class LiveRuns:
                 return
             if latest.report.decisions or latest.report.evictions or not self._cycles:
                 self._cycles.append(cycle_entry(latest.snapshot, latest.report, self._number, latest.seconds))
+            if latest.report.evictions:
+                self._evicted += often_evicted((latest.report,))
+                there = {job.key for job in latest.snapshot.jobs}
+                self._evicted = Counter({key: times for key, times in self._evicted.items() if key in there})
             self._latest = latest
             self._show = None
 
@@ -77,7 +90,8 @@ class LiveRuns:
                 now = self._latest.snapshot.now
                 schedulers = self._latest.schedulers
                 basis = Basis(objects, profile, now, schedulers) if objects is not None else None
-                board = Board(_run(self._latest), news[-_KEPT:])
+                seen = Seen(dict(self._evicted), self._slow())
+                board = Board(_run(self._latest), news[-_KEPT:], seen=seen)
                 self._show = RunView(
                     board, mode="scheduler", title=self._title, options=self._options, basis=basis, news=news
                 )

@@ -15,6 +15,7 @@ from tierwise.actions.diagnosis.inspection import NodeInspection, PodInspector
 from tierwise.api.codec import Raw
 from tierwise.api.core import Taint
 from tierwise.api.natural import natural
+from tierwise.explain.attention import KINDS, Seen, attention, attention_wire, often_evicted
 from tierwise.explain.board.account import Account
 from tierwise.explain.board.fits import fits_job, fits_shape
 from tierwise.explain.board.job import job_page
@@ -97,16 +98,22 @@ def _texts(wire: Raw, entries: str, *fields: str) -> Iterable[str]:
 
 _CYCLES: Final = 20
 
+_CONCERNS: Final = 12
+"""Things of one kind to look at that are told; their number counts all."""
+
 
 class Board:
     """What a page shows of one run.
 
     `cycles` are told instead of the run's own where they were kept; `carried_out` is False where the run only asks
-    what a cycle would decide.
+    what a cycle would decide. `seen` is what the run alone cannot tell of what deserves attention.
     """
 
-    def __init__(self, run: Run, cycles: Sequence[Raw] | None = None, *, carried_out: bool = True) -> None:
+    def __init__(
+        self, run: Run, cycles: Sequence[Raw] | None = None, *, carried_out: bool = True, seen: Seen | None = None
+    ) -> None:
         self._run = run
+        self._seen = seen
         self._cycles = cycles
         self._standing = board_pods(run, carried_out=carried_out)
 
@@ -148,8 +155,16 @@ class Board:
                 for key in (*_texts(cycle, "decisions", "job"), *_texts(cycle, "evictions", "job", "by"))
             ),
             "problems": self._problems(),
+            "attention": self._attention(),
             **self._reservations(),
         }
+
+    def _attention(self) -> Raw:
+        """What to look at first, and what each kind of it means."""
+        run = self._run
+        seen = self._seen if self._seen is not None else Seen(often_evicted(report for _, report in run.reports))
+        found = attention(run.after, run.last, run.profile, seen, most=_CONCERNS)
+        return {**attention_wire(found), "titles": dict(KINDS)}
 
     def _reservations(self) -> Raw:
         """Where jobs that wait will fit, with the domain of each tree that is around it; nothing without any."""

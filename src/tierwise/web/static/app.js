@@ -4,6 +4,7 @@
 import { address, listAddress, path, treeOf, zoomOf } from "./addresses.js";
 import { ask, looked, server } from "./api.js";
 import { Asides, said } from "./asides.js";
+import { drawAttention } from "./attention.js";
 import { drawCycles } from "./cycles.js";
 import { fill, h } from "./dom.js";
 import { fitsAsked } from "./fits.js";
@@ -239,6 +240,8 @@ function draw(found, route) {
     board.resources.map((name) => h("option", { value: name, selected: name === view.resource }, name)),
   );
   at("resource").value = view.resource;
+  at("attention").hidden = !board.attention;
+  fill(at("attention"), board.attention ? drawAttention(view) : []);
   fill(at("figures"), drawFigures(view));
   const innermost = !view.fabric.children[zoom].length;
   fill(at("fabric"), drawMap(view), innermost && view.nodes ? drawNodes(view) : null);

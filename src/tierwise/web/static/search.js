@@ -77,7 +77,8 @@ export function searchable(field, list) {
       close();
     }
   });
-  field.addEventListener("blur", () => setTimeout(close, 150));
+  const leave = () => document.activeElement !== field && close(); // unless somebody came back meanwhile
+  field.addEventListener("blur", () => setTimeout(leave, 150));
   list.addEventListener("mousedown", (event) => event.preventDefault()); // the field keeps the focus
   list.addEventListener("click", (event) => {
     if (event.target.closest("[role=option]")) {

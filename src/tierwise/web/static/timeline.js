@@ -26,7 +26,7 @@ export function drawTimeline(section, view) {
     plots = new Plots(section.children[1]);
   }
   const charts = plots;
-  const { moments, recorded } = view.history;
+  const { moments } = view.history;
   const chosen = shownMoment(view.history, view.route),
     last = moments.length - 1;
   const span = during(view.route);
