@@ -111,7 +111,9 @@ def test_enter_opens_what_is_in_the_field_and_not_an_older_answer(tmp_path: Path
             await page.type(name.removeprefix("job-"))
             await page.press("Enter")  # before the answer to all of it
             await page.until(f"location.hash === '#/jobs/default/{name}'")
+            await page.until("document.activeElement.closest('#drawer') !== null")  # it is open, and has the focus
             await page.until("document.getElementById('hits').hidden")
+            await page.go(f"{at}?{number}")
         await page.press("/")
         await page.type("job-1")
         await page.press("Escape")  # before any answer

@@ -158,16 +158,22 @@ def test_what_names_share_is_told_once(tmp_path: Path) -> None:
     block = "document.querySelector('#fabric .block[data-key=spine-4]')"
 
     async def act(page: Page, at: str) -> None:
-        for width, height in ((1280, 900), (390, 844)):
-            await page.size(width, height)
-            await page.go(f"{at}?{width}")
-            await page.until(f"{block}.innerText.includes('leaf-…')")
-            await page.until(
-                f"[...{block}.querySelectorAll('.whose, .label b, .block .name a bdi')]"
-                ".map((e) => e.innerText).join(' ').includes('40 41 42')"
-            )
-            await page.until(f"{block}.getBoundingClientRect().height < {height}")
-            await page.until("document.documentElement.scrollWidth <= innerWidth")
+        await page.size(1280, 900)
+        await page.go(at)
+        await page.until(f"{block}?.innerText.includes('leaf-…')")
+        await page.until(
+            f"[...{block}.querySelectorAll('.whose, .label b, .block .name a bdi')]"
+            ".map((e) => e.innerText).join(' ').includes('40 41 42')"
+        )
+        await page.until(f"{block}.getBoundingClientRect().height < 900")
+        await page.until("document.documentElement.scrollWidth <= innerWidth")
+        # a phone lists them by their whole names
+        await page.size(390, 844)
+        listed = "[...document.querySelectorAll('#fabric .domains a')].map((a) => a.innerText).join(' ')"
+        await page.until(f"{listed} === 'spine-0 spine-1 spine-2 spine-3 spine-4'")
+        await page.click("#fabric .domains li[data-key=spine-4] a")
+        await page.until(f"{listed}.startsWith('leaf-40 leaf-41')")
+        await page.until("document.documentElement.scrollWidth <= innerWidth")
 
     in_browser(tmp_path, _asked(objects_of(draw(" ".join(spines), node="gpu=8"))), act)
 

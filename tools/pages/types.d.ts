@@ -24,6 +24,10 @@ interface Route {
   run: string;
   changes: string;
   asking: string;
+  table: string;
+  find: string;
+  by: string;
+  tier: string;
 }
 
 /** A tree of domains, column by column. */
@@ -109,6 +113,7 @@ interface Answers {
   happened: Any;
   life: Any;
   fits: Any;
+  table: Any;
   overTime: Any;
 }
 

@@ -18,7 +18,8 @@ from tierwise import __version__
 from tierwise.api.defrag_record import MovePhase
 from tierwise.config.features import FEATURES
 from tierwise.config.profile import DEFAULT, Profile
-from tierwise.explain.free_slots import slots_now
+from tierwise.explain.free_slots import one_slot, slots_now
+from tierwise.explain.usage import held, scarce
 from tierwise.framework.report import CycleReport
 from tierwise.model.job import Status
 from tierwise.model.slots import SIZES
@@ -117,6 +118,13 @@ _SCHEDULER: Final[Mapping[str, str]] = {
     "counter tierwise_plugin_failures_total plugin point": (
         "Calls into plugins that raised or were answered wrongly, by extension point."
     ),
+    "gauge tierwise_resource_units resource state": (
+        "Units of the scarce resource: all that nodes have (total), and what pods ask for (used)."
+    ),
+    "gauge tierwise_queue_units queue state": (
+        "Units of it that pods of a queue hold (used), and that the queue declares to deserve (deserved)."
+    ),
+    "gauge tierwise_queue_jobs_waiting queue": "Jobs of a queue of which some pods have no place.",
     "gauge tierwise_attention kind": (
         "Things that deserve attention: overdue jobs, jobs evicted several times, queues over their share while others"
         " wait, domains with several bad nodes, namespaces with slow searches or writes."
@@ -134,6 +142,10 @@ _ADMISSION: Final[Mapping[str, str]] = {
     "gauge tierwise_certificate_expiry_timestamp_seconds": "When the certificate in use expires.",
 }
 """Metrics of the webhook."""
+
+
+_MOST_QUEUES: Final = 200
+"""Queues that have series of their own: those that use most, then those with most that waits."""
 
 
 class DeclaredMetrics:
@@ -263,6 +275,33 @@ class Metrics(DeclaredMetrics):
         for namespace, (number, seconds) in writes.items():
             self.set("tierwise_slow_writes", number, namespace)
             self.set("tierwise_slow_writes_seconds", seconds, namespace)
+
+    def uses(self, snapshot: Snapshot) -> None:
+        """What is used of the scarce resource, in all and by the queues that use most of it."""
+        resource = scarce(snapshot)
+        index = snapshot.axis.index.get(resource)
+        one = one_slot(snapshot)[1]
+        total = int(snapshot.nodes.allocatable[index].sum()) if index is not None else 0
+        self.set("tierwise_resource_units", total // one, resource, "total")
+        self.set("tierwise_resource_units", int(held(snapshot, resource).sum()) // one, resource, "used")
+        used: Count[str] = Count()
+        waiting: Count[str] = Count()
+        for job in snapshot.jobs:
+            waits = False
+            for task in job.tasks:
+                waits |= task.status is Status.PENDING
+                if index is not None and task.status is Status.RUNNING:
+                    used[job.queue] += int(task.shape.request[index])
+            waiting[job.queue] += waits
+        self.clear("tierwise_queue_units")  # a queue that is gone must not stay behind
+        self.clear("tierwise_queue_jobs_waiting")
+        names = sorted(snapshot.queues, key=lambda name: (-used[name], -waiting[name], name))
+        for name in names[:_MOST_QUEUES]:
+            self.set("tierwise_queue_units", used[name] // one, name, "used")
+            self.set("tierwise_queue_jobs_waiting", waiting[name], name)
+            deserved = snapshot.queues[name].deserved.get(resource)
+            if deserved is not None:
+                self.set("tierwise_queue_units", deserved // one, name, "deserved")
 
     def lease_losses(self, number: int) -> None:
         """The lease was lost so many times since the process began."""

@@ -117,10 +117,11 @@ class Telemetry:
         return _slow(self._cluster.figures())
 
     def review(self) -> None:
-        """Count what deserves attention, anew where a cycle has ended since; takes a while in a large cluster."""
+        """Count what is used and what deserves attention after the last cycle; takes a while in a large cluster."""
         latest = self._latest
         if latest is None:
             return
+        self._metrics.uses(latest.snapshot)
         seen = Seen(dict(self._evicted), self.slow_writes())
         counts = attention(latest.snapshot, latest.report, latest.profile, seen).counts
         for kind, number in counts.items():

@@ -13,6 +13,7 @@ from functools import partial
 from importlib.resources import files
 from typing import Final
 
+import msgspec
 from aiohttp import web
 from aiohttp.typedefs import Handler
 from msgspec.structs import replace
@@ -71,6 +72,7 @@ def add_pages(
         "/api/happened": partial(_happened, runs),
         "/api/life/{name:.+}": partial(_life, runs),
     }
+    app.router.add_get("/csv/{name}.csv", _readable(partial(_csv, runs, questions)))
     for path, handler in handlers.items():
         app.router.add_get(path, _readable(_json(handler)))
     for path in ("/api/what-if", "/api/least/{name:.+}", "/api/drainable", "/api/eta", "/api/eta/{name:.+}"):
@@ -170,6 +172,13 @@ async def _data(runs: _Runs, path: str, questions: Questions, request: web.Reque
         )
         raise web.HTTPNotFound(text=f"there is nothing of this name{explanation}\n")
     return answer
+
+
+async def _csv(runs: _Runs, questions: Questions, request: web.Request) -> web.Response:
+    """A table as a file."""
+    answer = await _data(runs, "/api/csv/{name}", questions, request)
+    text: str = (await asyncio.to_thread(msgspec.json.decode, answer.body))["csv"]
+    return _respond(request, CachedBody.of(text.encode()), "text/csv")
 
 
 async def _question(runs: _Runs, questions: Questions, request: web.Request) -> web.StreamResponse:

@@ -15,7 +15,7 @@ from tierwise import __version__
 from tierwise.api.codec import Raw
 from tierwise.api.errors import InputError
 from tierwise.config.profile import Profile
-from tierwise.explain.board import Board, JobQuery, Line
+from tierwise.explain.board import Board, JobQuery, Line, TableQuery
 from tierwise.port import Objects
 
 __all__ = [
@@ -132,6 +132,8 @@ class RunView:
                 wire = ask(self._board, *arguments)
                 if wire is None:
                     return None  # not remembered: there is no end of names that do not exist
+                if ask is Board.csv:
+                    return CachedBody.json(wire)  # large, and asked for once
                 if len(self._known) >= _KEPT:  # nor is there an end of queries
                     self._known.pop(next(key for key in self._known if key[0] != "_whole"))
                 self._known[key] = CachedBody.json(wire)
@@ -194,6 +196,14 @@ def job_query(parameters: Mapping[str, str]) -> JobQuery:
     )
 
 
+def table_query(table: str, parameters: Mapping[str, str]) -> TableQuery:
+    """The rows that a page asks for; a number that is none is refused."""
+    words = {name: _text(parameters, name) for name in ("sort", "resource", "tier")}
+    offset = number_of(parameters, "offset", "0")
+    limit = number_of(parameters, "limit", "100")
+    return TableQuery(table[:_LONGEST], text=_text(parameters, "q"), offset=offset, limit=limit, **words)
+
+
 class View(Protocol):
     """A board of now or of a past moment, as bytes."""
 
@@ -214,6 +224,8 @@ ASKS: Final[Mapping[str, Ask]] = {
     "/api/node/{name:.+}": lambda show, name, _: show.answer(Board.node, name),
     "/api/fits": lambda show, _, query: show.answer(Board.fits, _text(query, "shape"), _text(query, "job")),
     "/api/nodes-for/{name:.+}": lambda show, name, _: show.answer(Board.nodes_for, name),
+    "/api/table/{name}": lambda show, name, query: show.answer(Board.table, table_query(name, query)),
+    "/api/csv/{name}": lambda show, name, query: show.answer(Board.csv, table_query(name, query)),
     "/api/jobs/{name:.+}": lambda show, name, _: show.answer(Board.job, name),
 }
 """What can be asked of a view, by path: with the name in the path, and the parameters of the query."""

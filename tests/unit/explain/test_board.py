@@ -254,33 +254,41 @@ def test_spares_and_promised_places_have_parts_of_their_own() -> None:
     busy = gang("busy", tasks=1, each="gpu=4", on="n3")
     account = _wire(Board(scheduled(objects_of(world, owner, busy, waits), profile)))["account"][GPU]
 
-    assert {"gangs": 6, "spares": 2, "reservations": 4, "fragmented": 4, "free": 0} == {
+    assert {"gangs": 6, "spares": 2, "reservations": 4, "fragmented": 0, "free": 4} == {
         part: account[part] for part in ("gangs", "spares", "reservations", "fragmented", "free")
     }
 
 
 def test_every_unit_is_accounted_for() -> None:
-    """Parts add up to the whole; what no gang that waits could use inside its tier is fragmented."""
+    """Parts add up to the whole; where all that is free is too little for a gang, nothing of it is fragmented."""
     account = _wire(_board(objects_of(WORLD, *GANGS)))["account"][GPU]
 
     # n0 has a pod of nobody's, n3 is cordoned; 'fits' and 'parts' take 7 of the rest, 'waits' needs four whole nodes
     assert {"total": 16, "gangs": 7, "single": 0, "others": 1, "reserved": 0, "broken": 4, "over": 0} == {
         part: account[part] for part in account if part not in ("spares", "reservations", "fragmented", "free")
     }
-    assert (4, 0) == (account["fragmented"], account["free"])
+    assert (0, 4) == (account["fragmented"], account["free"])
 
 
 def test_free_amounts_are_of_use_where_a_gang_that_waits_would_fit() -> None:
-    """Two whole nodes of one rack hold a gang of two; one whole node, and halves of nodes, hold none."""
-    world = draw("r0[n0 n1] r1[n2 n3]", node="gpu=4", running="n2:gpu=2 n3:gpu=2")
+    """Nothing is fragmented where a domain holds the gang, nor where the sum is too little; else all that is free."""
+    racks = "r0[n0 n1] r1[n2 n3] r2[n4 n5]"
     waits = gang("waits", tasks=2, each="gpu=4", within=1, queue="absent")  # kept back by its queue alone
-    wire = _wire(_board(objects_of(world, waits)))
-    account, fabric = wire["account"][GPU], wire["fabrics"][0]
 
-    assert (4, 8) == (account["fragmented"], account["free"])
-    assert {"cluster": 4, "r0": 0, "r1": 4} == dict(
-        zip(fabric["name"], fabric["amounts"][GPU]["fragmented"], strict=True)
-    )
+    def told(running: str) -> tuple[Any, dict[str, int]]:
+        wire = _wire(_board(objects_of(draw(racks, node="gpu=4", running=running), waits)))
+        fabric = wire["fabrics"][0]
+        scattered = fabric["amounts"][GPU].get("fragmented") or [0] * len(fabric["name"])
+        return wire["account"][GPU], dict(zip(fabric["name"], scattered, strict=True))
+
+    holds, _ = told("n2:gpu=2 n3:gpu=2 n4:gpu=4 n5:gpu=4")
+    short, _ = told("n0:gpu=4 n1:gpu=4 n2:gpu=2 n3:gpu=3 n4:gpu=2 n5:gpu=4")
+    scattered, where = told("n0:gpu=4 n2:gpu=4 n4:gpu=3 n5:gpu=4")
+
+    assert (0, 12) == (holds["fragmented"], holds["free"])
+    assert (0, 5) == (short["fragmented"], short["free"])
+    assert (9, 0) == (scattered["fragmented"], scattered["free"])
+    assert {"cluster": 9, "r0": 4, "r1": 4, "r2": 1} == where
 
 
 def test_jobs_are_selected_sorted_and_cut() -> None:

@@ -47,7 +47,10 @@ def _all() -> CollectorRegistry:
     metrics, admission = Metrics(found), AdmissionMetrics(found)
     tell_features(found, [])
     metrics.observe(*_undone(), {})
-    metrics.observe(*_cycle(WORLD, FITS, WAITS), {"decide": 0.01})
+    snapshot, report = _cycle(WORLD, FITS, WAITS)
+    metrics.observe(snapshot, report, {"decide": 0.01})
+    metrics.uses(snapshot)
+    metrics.set("tierwise_attention", 1, "Overdue")
     metrics.set("tierwise_binds_in_flight", 3)
     metrics.slow_writes({"default": (2, 3.0)})
     for name in ("tierwise_idle_room_nodes", "tierwise_idle_room_node_hours"):

@@ -155,3 +155,23 @@ def _get(port: int, path: str) -> bytes:
     with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=60) as answer:
         found: bytes = answer.read()
         return found
+
+
+def test_uses_queues_and_attention_are_counted_when_metrics_are_asked_for() -> None:
+    """By the last cycle: what is used of what there is, by queue, which jobs wait, and what there is to look at."""
+    metrics = registry()
+    telemetry = Telemetry(metrics, Connection())
+    telemetry.review()  # before any cycle there is nothing to tell
+    loop = _loop(telemetry)
+    loop.run_once()
+    loop.run_once()
+    telemetry.review()
+
+    def value(name: str, **labels: str) -> float | None:
+        return metrics.get_sample_value(name, labels)
+
+    gpu = "nvidia.com/gpu"
+    assert (8.0, 4.0) == tuple(value("tierwise_resource_units", resource=gpu, state=s) for s in ("total", "used"))
+    assert 4.0 == value("tierwise_queue_units", queue="default", state="used")
+    assert 1.0 == value("tierwise_queue_jobs_waiting", queue="default")
+    assert 0.0 == value("tierwise_attention", kind="Overdue")

@@ -8,5 +8,6 @@ from __future__ import annotations
 
 from tierwise.explain.board.board import Board, cycle_entry
 from tierwise.explain.board.jobs import JobQuery, Line, selected
+from tierwise.explain.board.tables import TableQuery
 
-__all__ = ["Board", "JobQuery", "Line", "cycle_entry", "selected"]
+__all__ = ["Board", "JobQuery", "Line", "TableQuery", "cycle_entry", "selected"]

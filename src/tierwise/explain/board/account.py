@@ -51,8 +51,8 @@ class Account:
             remaining = remaining - spare
             promised = np.minimum(remaining, _taken(snapshot, name, reservations))
             remaining = remaining - promised
-            useful, somebody_waits = _useful(snapshot, tree.trees.values(), name, remaining)
-            fragmented.append(remaining - useful if somebody_waits else np.zeros_like(remaining))
+            useful, scattered = _useful(snapshot, tree.trees.values(), name, remaining)
+            fragmented.append(remaining - useful if scattered else np.zeros_like(remaining))
             self._wire[name] = {
                 "total": int(total.sum()),
                 "gangs": int(gangs[r].sum()),
@@ -108,20 +108,23 @@ def _taken(snapshot: Snapshot, resource: str, places: Places) -> Ints:
 def _useful(
     snapshot: Snapshot, trees: Collection[AlternateTopology], resource: str, free_amounts: Ints
 ) -> tuple[Ints, bool]:
-    """What of the free amounts some gang that waits could use, for all that this resource says; and whether one waits.
+    """What of the free amounts some gang that waits could use, for all that this resource says; and whether the rest is
+    fragmented: for some gang the sum of what is free would do, and no domain of the tier that it must stay in does.
 
-    A node's rest counts where whole pods of the gang fit into it, inside a domain of the tier that the gang must stay
-    in which has enough of them for the gang's minimum.
+    A node's rest counts where whole pods of the gang fit into it, inside a domain of that tier which has enough of them
+    for the gang's minimum. A gang for which all that is free is too little says nothing of where it is.
     """
     index = snapshot.axis.index.get(resource, -1)
     useful = np.zeros_like(free_amounts)
     order = list(trees)
     kinds = _waiting(snapshot, order, index) if index >= 0 else []
+    scattered = False
     for request, minimum, number, tier in kinds:
         pods = free_amounts // request
         inside = _inside(order[number], pods, minimum, tier)
         useful = np.maximum(useful, np.where(inside, pods * request, 0))
-    return useful, bool(kinds)
+        scattered |= int(free_amounts.sum()) >= minimum * request and not inside.any()
+    return useful, scattered
 
 
 def _waiting(snapshot: Snapshot, trees: Sequence[AlternateTopology], index: int) -> list[tuple[int, int, int, int]]:

@@ -14,15 +14,27 @@ from msgspec import to_builtins
 from tierwise.actions.diagnosis.inspection import NodeInspection, PodInspector
 from tierwise.api.codec import Raw
 from tierwise.api.core import Taint
+from tierwise.api.errors import InputError, suggestion
 from tierwise.api.natural import natural
 from tierwise.explain.attention import KINDS, Seen, attention, attention_wire, often_evicted
 from tierwise.explain.board.account import Account
-from tierwise.explain.board.fits import fits_job, fits_shape
+from tierwise.explain.board.fits import fits_job, fits_shape, nearly
 from tierwise.explain.board.job import job_page
 from tierwise.explain.board.jobs import JobQuery, Line, by_job, job_lines, jobs_wire, selected
 from tierwise.explain.board.pods import BoardPod, board_pods
 from tierwise.explain.board.queues import queues_wire
 from tierwise.explain.board.services import services_wire
+from tierwise.explain.board.tables import (
+    TABLES,
+    Row,
+    TableQuery,
+    csv_text,
+    domain_rows,
+    job_rows,
+    node_rows,
+    queue_rows,
+    rows_wire,
+)
 from tierwise.explain.board.tree import BoardTree
 from tierwise.explain.free_slots import slots_wire
 from tierwise.explain.message import decision_id
@@ -32,6 +44,7 @@ from tierwise.explain.rejection_wire import work_wire
 from tierwise.explain.text.schedule import Run, headline
 from tierwise.explain.wire import faults_wire, problem_wire, reservation_wire, reserved_rows
 from tierwise.framework.report import CycleReport, Eviction
+from tierwise.model.arrays import CPU
 from tierwise.model.job import Job, Status, Task
 from tierwise.model.snapshot import Snapshot
 from tierwise.model.topology import ROOT, AlternateTopology, Topology
@@ -114,6 +127,7 @@ class Board:
     ) -> None:
         self._run = run
         self._seen = seen
+        self._tables: dict[tuple[str, int, str], Sequence[Row]] = {}
         self._cycles = cycles
         self._standing = board_pods(run, carried_out=carried_out)
 
@@ -209,6 +223,36 @@ class Board:
         """Some of the jobs."""
         return selected(self.lines, query)
 
+    def table(self, query: TableQuery) -> Raw:
+        """Some rows of a table."""
+        return rows_wire(query, self._rows(query))
+
+    def csv(self, query: TableQuery) -> Raw:
+        """All rows of a table that match, as CSV."""
+        return {"csv": csv_text(query, self._rows(query))}
+
+    def _rows(self, query: TableQuery) -> Sequence[Row]:
+        """Every row of a table; InputError where there is no such table."""
+        if query.table not in TABLES:
+            raise InputError(f"there is no table {query.table}{suggestion(query.table, TABLES)}", field="table")
+        resources = self._fabric.resources
+        resource = resources.index(query.resource) if query.resource in resources else 0
+        known = (query.table, resource, query.tier)
+        if known not in self._tables:
+            self._tables[known] = self._made_rows(query, resource)
+        return self._tables[known]
+
+    def _made_rows(self, query: TableQuery, resource: int) -> Sequence[Row]:
+        run, fabric = self._run, self._fabric
+        if query.table == "jobs":
+            return job_rows(self.lines, fabric, resource, run.after.now)
+        if query.table == "nodes":
+            return node_rows(run.after, fabric, self._standing, resource)
+        if query.table == "queues":
+            queues = queues_wire(run, self.lines, fabric.resources)
+            return queue_rows(queues, resource, 1000.0 if fabric.resources[resource] == CPU else 1.0)
+        return domain_rows(run.after, run.profile, fabric, self._standing, resource, query.tier)
+
     def search(self, text: str) -> Raw:
         """Everything that has the text in its name."""
         return found_wire(self._run.after, self._fabric.trees, self.lines, text)
@@ -286,7 +330,9 @@ class Board:
             return None
         page = job_page(self._run, job, self._by_job.get(job.key, []), self._fabric.trees)
         line = next((to_builtins(line) for line in self.lines if line.key == job.key), None)
-        return {**page, "line": line, "names": self._names(_texts(page, "evictions", "by"))}
+        waits = line is not None and line["waiting"]
+        nearby = nearly(self._run, job) if waits else {}
+        return {**page, **nearby, "line": line, "names": self._names(_texts(page, "evictions", "by"))}
 
     def _job(self, name: str) -> Job | None:
         jobs = self._run.after.jobs

@@ -7,27 +7,30 @@ count is exact; for a job of several shapes it never says too little.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable
 from typing import Final
 
 import numpy as np
 
 from tierwise.actions.placement.bounds import Room, may_hold_all
-from tierwise.actions.placement.demand import demand
+from tierwise.actions.placement.demand import Demand, demand
 from tierwise.api.codec import Raw
 from tierwise.api.plurals import count
 from tierwise.api.quantity import amount, show
+from tierwise.explain.board.near import Need, near, victims
 from tierwise.explain.naming import ObjectNames, tier_title
 from tierwise.explain.text.schedule import Run
 from tierwise.explain.usage import scarce
+from tierwise.framework.cycle import Cycle
 from tierwise.framework.ledger import Pool
 from tierwise.model.arrays import CPU, POD_SLOTS, Ints
-from tierwise.model.job import Job, plain_shape
+from tierwise.model.job import Job, Shape, plain_shape
 from tierwise.model.snapshot import Snapshot
 from tierwise.model.topology import ROOT, AlternateTopology, Topology
 from tierwise.scheduler import open_cycle
 
-__all__ = ["fits_job", "fits_shape"]
+__all__ = ["fits_job", "fits_shape", "nearly"]
 
 _SHAPE: Final = re.compile(
     r"(?:(\d{1,9})\s*(?:[x×*]|pods? (?:of|with))\s*)?(\d.*?)(?:\s+in\s+(?:one|an?|the same)\s+(.+))?"
@@ -59,10 +62,9 @@ def fits_shape(run: Run, trees: Iterable[AlternateTopology], text: str) -> Raw:
             amounts_per_pod = {name: unit}
     if pods < 1:
         return {"fault": f"a gang has at least one pod; write for example “{_example(snapshot)}”"}
-    room = Room(open_cycle(snapshot, run.profile), Pool.IDLE)
-    rows = room.rows(
-        plain_shape(len(snapshot.shapes), snapshot.axis.vector({**amounts_per_pod, POD_SLOTS: 1}), namespace="")
-    )
+    cycle = open_cycle(snapshot, run.profile)
+    shape = plain_shape(len(snapshot.shapes), snapshot.axis.vector({**amounts_per_pod, POD_SLOTS: 1}), namespace="")
+    rows = Room(cycle, Pool.IDLE).rows(shape)
     pod_text = " and ".join(f"{show(name, number)} {name}" for name, number in amounts_per_pod.items())
     where = next((f" in one {_word(t.topology, n)}" for t, n in zip(order, limits, strict=True) if n is not None), "")
     return {
@@ -73,6 +75,7 @@ def fits_shape(run: Run, trees: Iterable[AlternateTopology], text: str) -> Raw:
             else _NOWHERE
             for tree, limit in zip(order, limits, strict=True)
         ],
+        "near": near(cycle, snapshot.topology, [Need(shape, pods)], _within(snapshot.topology, limits[0])),
     }
 
 
@@ -91,7 +94,37 @@ def fits_job(run: Run, trees: Iterable[AlternateTopology], job: Job) -> Raw:
     return {
         "asked": f"{count(job_demand.need, 'pod')} of {name}{where}",
         "trees": [_lit(topology, taking, limit), *(_NOWHERE for _ in order[1:])],
+        **_nearly(cycle, job, job_demand),
     }
+
+
+def nearly(run: Run, job: Job) -> Raw:
+    """Where a job that waits nearly has room, and whose leaving would make it; nothing for one that waits for none."""
+    cycle = open_cycle(run.after, run.profile)
+    asked = demand(cycle, job)
+    return _nearly(cycle, job, asked) if asked.task_groups else {}
+
+
+def _nearly(cycle: Cycle, job: Job, asked: Demand) -> Raw:
+    topology = cycle.topology
+    within = _within(topology, cycle.pipeline.limit(job))
+    pods: Counter[int] = Counter()
+    shapes: dict[int, Shape] = {}
+    for group in asked.task_groups:
+        for left in group.remaining:
+            shape = left.pod_set.shape
+            shapes[shape.number] = shape
+            pods[shape.number] += min(left.left, group.need)
+    needs = [Need(shapes[number], asked_for) for number, asked_for in pods.items()]
+    return {
+        "near": near(cycle, topology, needs, within),
+        "victims": victims(cycle, topology, job, needs, within),
+    }
+
+
+def _within(topology: Topology, limit: int | None) -> Ints:
+    """The domains that a gang may have to itself: the outermost ones of its tier, else the whole cluster."""
+    return topology.outermost(limit) if limit is not None else np.array([ROOT], dtype=np.int64)
 
 
 def _lit(topology: Topology, gangs_by_domain: Ints, limit: int | None) -> Raw:

@@ -18,6 +18,7 @@ import { News } from "./news.js";
 import { drawNode, drawNodes } from "./nodes.js";
 import { during, momentAt, pastOf, shownMoment, spanOf } from "./past.js";
 import { Player, jump } from "./player.js";
+import { folded, isPhone } from "./phone.js";
 import { drawProblems } from "./problems.js";
 import { WhatIfQuestion } from "./question.js";
 import { drawQueues } from "./queues.js";
@@ -25,6 +26,7 @@ import { closed, link, parse } from "./route.js";
 import { searchable } from "./search.js";
 import { drawServices } from "./services.js";
 import { drawSlots } from "./slots.js";
+import { drawTable, tableAsked } from "./table.js";
 import { drawTimeline } from "./timeline.js";
 import { viewOf } from "./view.js";
 import { drawWhatIf, submitted } from "./whatif.js";
@@ -43,7 +45,7 @@ let fault = ""; // what is wrong with the server, or with what it reads
 const question = new WhatIfQuestion(redraw, () => refresh({ force: true })); // what if
 /** @type {Board | null} */
 let base = null; // the board without changes
-const wishes = { waiting: 0, running: 0, moreQueues: false, moreNodes: false };
+const wishes = { waiting: 0, running: 0, rows: 0, moreQueues: false, moreNodes: false };
 const asides = new Asides(redraw);
 const player = new Player(() => answers?.history, redraw);
 
@@ -60,6 +62,7 @@ function acts(route) {
     askEtas: asides.askEtas,
     drains: asides.drains,
     askDrains: asides.askDrains,
+    counted: asides.counted,
     end: asides.end,
     before: base,
     comparison: question.comparison,
@@ -124,6 +127,7 @@ async function refresh({ force = false } = {}) {
     const span = during(route);
     const zoom = zoomOf(board.value, route);
     const fabric = board.value.fabrics[treeOf(board.value, route)];
+    const rows = tableAsked(route, wishes.rows);
     const few = fabric.nodes[zoom] <= MOST_CELLS || !fabric.parent.includes(zoom);
     /** @type {Record<string, string>} */
     const inFabric = board.value.fabrics.length > 1 ? { fabric: fabric.title } : {};
@@ -142,15 +146,16 @@ async function refresh({ force = false } = {}) {
           : none,
       moments.length > 1 && !recorded ? ask("/api/history/queues") : none,
       route.job ? of(`life/${path(route.job)}`, {}) : none,
+      rows ? ask(address(`table/${route.table}`, shown, rows)).catch(refused) : none,
     ]);
     if (location.hash !== "" && link(parse(location.hash)) !== link(route)) return; // somebody went on meanwhile
-    const [nodes, story, node, fits, waiting, running, changes, happened, overTime, life] = found.map(
+    const [nodes, story, node, fits, waiting, running, changes, happened, overTime, life, table] = found.map(
       (answer) => answer.value,
     );
     asides.about(story?.key ?? "", board.changed && !live(board.value)); // of what lives, answers are of their time
     const lists = { waiting, running };
     const time = { history: history.value, overTime, changes, happened, life };
-    answers = { board: board.value, nodes, story, node, fits, lists, ...time };
+    answers = { board: board.value, nodes, story, node, fits, table, lists, ...time };
     if (!shown.changes) base = board.value;
     fault = board.value.fault;
     answered = Date.now();
@@ -162,6 +167,12 @@ async function refresh({ force = false } = {}) {
   }
   tell();
 }
+
+/** What cannot be read of a wish is told where it was written. */
+const refused = (error) => ({
+  value: { fault: said(error), columns: [], rows: [], count: 0, of: 0, sort: "" },
+  changed: true,
+});
 
 /** Ask what the address asks, and say which board can be asked for meanwhile. */
 function asked(route) {
@@ -226,7 +237,9 @@ function redraw() {
 /** @param {Answers} found
  * @param {Route} route */
 function draw(found, route) {
-  const view = viewOf(found, route, at("fabric").clientWidth - 34, acts(route));
+  const phone = isPhone();
+  document.body.classList.toggle("phone", phone);
+  const view = { ...viewOf(found, route, at("fabric").clientWidth - 34, acts(route)), phone };
   const { board, history, zoom } = view;
   const opened = route.job || route.node;
   document.title = `${opened ? `${view.story?.name ?? opened} · ` : ""}tierwise`;
@@ -243,12 +256,19 @@ function draw(found, route) {
   at("attention").hidden = !board.attention;
   fill(at("attention"), board.attention ? drawAttention(view) : []);
   fill(at("figures"), drawFigures(view));
+  at("table").hidden = !route.table;
+  document.body.classList.toggle("tabled", Boolean(route.table));
+  fill(at("table"), route.table ? drawTable(view) : []);
+  at("tables").setAttribute("href", link({ ...route, table: "domains", tier: "", find: "", by: "" }));
   const innermost = !view.fabric.children[zoom].length;
   fill(at("fabric"), drawMap(view), innermost && view.nodes ? drawNodes(view) : null);
   oneStop(at("fabric"));
   drawer(view, opened);
   fill(at("waiting"), drawWaiting(view));
-  fill(at("running"), drawRunning(view));
+  fill(
+    at("running"),
+    folded(phone, "running", `Running ${thousands(String(view.board.jobs.running))}`, drawRunning(view)),
+  );
   at("what").hidden = !view.asks;
   at("what").setAttribute("href", link({ ...route, asking: "1", at: history.whole ? route.at : "" }));
   at("whatif").hidden = !(route.asking || route.changes);
@@ -265,12 +285,12 @@ function draw(found, route) {
   if (!at("time").hidden) drawTimeline(at("time"), view);
   document.body.classList.toggle("past", Boolean(route.at) || history.recorded);
   at("services").hidden = !board.services;
-  fill(at("services"), board.services ? drawServices(view) : []);
+  fill(at("services"), board.services ? folded(phone, "services", "Services", drawServices(view)) : []);
   const bare = !view.first.nodes(0); // a cluster without nodes has no slots
   at("slots").hidden = bare;
-  fill(at("slots"), bare ? [] : drawSlots(view));
-  fill(at("queues"), drawQueues(view));
-  fill(at("cycles"), drawCycles(view));
+  fill(at("slots"), bare ? [] : folded(phone, "slots", "Free slots", drawSlots(view)));
+  fill(at("queues"), folded(phone, "queues", "Queues", drawQueues(view)));
+  fill(at("cycles"), folded(phone, "cycles", "Cycles", drawCycles(view)));
   at("problems").hidden = !board.problems.length;
   fill(at("problems"), board.problems.length ? drawProblems(view) : []);
   at("page").setAttribute("aria-busy", "false");

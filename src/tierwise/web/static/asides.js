@@ -20,6 +20,8 @@ export class Asides {
     this.etas = null; // of all jobs
     /** @type {Any} */
     this.drains = null; // what draining each domain of a tier would cost
+    /** @type {Any} */
+    this.counted = null; // the same by counting alone, which is there at once
     /** @type {Record<string, AbortController | null>} */
     this._asking = {};
   }
@@ -50,8 +52,19 @@ export class Asides {
   askEtas = () => this._follow("etas", address("eta", { ...parse(location.hash), changes: "" }));
   askDrains = (tier) => {
     this.end("drains");
+    this._count(tier);
     return this._follow("drains", address("drainable", { ...parse(location.hash), changes: "" }, { tier }));
   };
+
+  /** Count what draining each domain of a tier would cost; of single nodes only the runs tell. */
+  async _count(tier) {
+    this.counted = null;
+    if (tier === "node") return;
+    const asked = { tier: tier || "lowest", sort: "broken,lost,pods", limit: "10" };
+    const found = await answered(address("table/domains", { ...parse(location.hash), changes: "" }, asked));
+    this.counted = found.rows ? found : null;
+    this._told();
+  }
 
   /** Ask, and tell how far it is; what is known already stands beside that. */
   async _follow(what, where) {

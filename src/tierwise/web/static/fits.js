@@ -2,6 +2,7 @@
 
 import { h, name } from "./dom.js";
 import { count, many, unit } from "./format.js";
+import { drawNear } from "./near.js";
 import { link, toDomain } from "./route.js";
 
 const THIS_JOB = "this job";
@@ -58,6 +59,7 @@ export function drawFits(view) {
     route.fits === THIS_JOB && !route.job ? h("p", { class: "note warn" }, "Open a job that waits first.") : null,
     fits?.fault ? h("p", { class: "note warn", role: "alert" }, fits.fault) : null,
     fits?.asked ? answer(view, fits, fits.trees[tree]) : null,
+    fits?.asked && !fits.trees[tree].taking && !tree ? drawNear(view, fits) : null,
   ];
 }
 

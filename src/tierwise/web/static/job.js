@@ -5,6 +5,7 @@ import { command, gauge, h, name, table, verdict } from "./dom.js";
 import { axisOf, ganttRow } from "./eta.js";
 import { age, few, many, short, unit } from "./format.js";
 import { drawLife } from "./life.js";
+import { drawNear } from "./near.js";
 import { callsOf } from "./services.js";
 import { jobQuestions, least } from "./whatif.js";
 import { closed, link, toDomain, toJob, toNode } from "./route.js";
@@ -46,6 +47,7 @@ export function drawJob(view) {
     story.constraints.length ? [h("h3", {}, "Constraints on fabrics"), constraints(view, story.constraints)] : null,
     drawLife(view),
     story.why ? [h("h3", {}, "Why it waits"), rejection(view, story.why, story.key)] : null,
+    line?.waiting ? drawNear(view, story) : null,
     line?.waiting ? nodesFor(view) : null,
     line?.waiting && view.asks ? expected(view) : null,
     line?.waiting && view.asks && !line.lone ? least(view) : null,

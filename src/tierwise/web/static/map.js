@@ -8,6 +8,7 @@ import { many, percent, prefix, short, unit } from "./format.js";
 import { fitting } from "./layout.js";
 import { domainLinks, link, toDomain, toNode } from "./route.js";
 import { questions, withChange } from "./whatif.js";
+import { listOfDomains } from "./phone.js";
 
 export const MOST_CELLS = 1500; // a view never draws more tiles, or more nodes
 const STEPS = [MOST_CELLS, 600, 250, 80, 30]; // fewer tiles, as long as they are too small
@@ -34,8 +35,7 @@ const LEGEND = [
 export function drawMap(view) {
   const { fabric, zoom } = view;
   if (!fabric.nodes(0)) return empty(view);
-  const drawing = richest(view);
-  const inside = drawing.inside(zoom, 0, view.width);
+  const drawn = view.phone ? listOfDomains(view) : map(view);
   return [
     head("Fabric", crumbs(view), h("span", { class: "soft" }, said(view, zoom))),
     view.board.fabrics.length > 1 ? chooser(view) : null,
@@ -50,6 +50,16 @@ export function drawMap(view) {
     notes(view),
     fabric.fragments ? fragments(view) : null,
     drawFits(view),
+    drawn,
+  ];
+}
+
+/** The picture itself, with its legend. */
+function map(view) {
+  const { fabric, zoom } = view;
+  const drawing = richest(view);
+  const inside = drawing.inside(zoom, 0, view.width);
+  return [
     drawing.shared(zoom, view.width),
     h(
       "div",

@@ -18,6 +18,10 @@ const ASKED = {
   run: "run",
   changes: "if",
   asking: "asking",
+  table: "table",
+  find: "find",
+  by: "by",
+  tier: "tier",
 };
 
 /** The state that an address stands for.

@@ -99,6 +99,7 @@ function controls(view, { chosen, last, go, end }) {
           autocomplete: "off",
           placeholder: "14:20 or last 1 h",
           "aria-label": "Go to a time (UTC)",
+          on: { input: (event) => event.target.setCustomValidity("") }, // else the form is not sent again
         }),
       ),
       whiles(view, end),

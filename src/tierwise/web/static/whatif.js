@@ -164,6 +164,7 @@ function drains(view) {
     ),
     found?.progress ? h("p", { class: "soft", role: "status" }, found.progress) : null,
     found?.fault ? h("p", { class: "warn" }, found.fault) : null,
+    found && !found.drains && view.counted ? countedDrains(view) : null,
     found?.drains
       ? [
           table(
@@ -191,6 +192,28 @@ function drains(view) {
         ]
       : null,
   );
+}
+
+/** The cheapest domains by counting, until runs say more. */
+function countedDrains({ counted, route }) {
+  const at = (field) => counted.columns.findIndex((column) => column.name === field);
+  const rows = counted.rows;
+  const domain = (row) => h("a", { href: withChange(route, "drain", row[0]) }, name(row[0]));
+  const number = (field) => (row) => count(row[at(field)]);
+  return [
+    table(
+      [
+        ["domain", domain, "long"],
+        ["pods that restart", number("pods"), "num"],
+        ["gangs broken", number("broken"), "num"],
+        ["hours lost", number("lost"), "num"],
+        ["room elsewhere", (row) => row[at("elsewhere")], "grow"],
+      ],
+      rows,
+      { "aria-label": "What can be drained, by counting" },
+    ),
+    h("p", { class: "soft" }, `The cheapest of ${count(counted.of)} by counting; none of them is tried yet.`),
+  ];
 }
 
 /** A link that leads others on this machine to the same answer. */
