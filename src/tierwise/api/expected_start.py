@@ -62,8 +62,8 @@ def parse_expected_start(text: str) -> ExpectedStart | None:
         start = parse_time(fields["start"]) if "start" in fields else None
         said_at = parse_time(str(fields["said"]))
         place = (int(fields["position"]), int(fields["of"]))
-        most = _range(fields.get("range90"))
-        return ExpectedStart(str(fields["kind"]), str(fields["text"]), said_at, *place, start=start, most=most)
+        likely = _range(fields.get("range90"))
+        return ExpectedStart(str(fields["kind"]), str(fields["text"]), said_at, *place, start=start, most=likely)
     except (KeyError, TypeError, ValueError):
         return None
 
@@ -72,8 +72,8 @@ def _range(times: object) -> tuple[float, float | None] | None:
     """The times between which something is, as they are spelled; None where they are not."""
     if not isinstance(times, list) or len(times) != 2:
         return None
-    first, last = times
-    return parse_time(str(first)), parse_time(str(last)) if last is not None else None
+    earliest, latest = times
+    return parse_time(str(earliest)), parse_time(str(latest)) if latest is not None else None
 
 
 def _spelled(time: float | tuple[float, float | None]) -> str | list[str | None]:

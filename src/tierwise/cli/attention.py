@@ -34,16 +34,16 @@ def attention(*, inputs: Inputs, output: ListOutput) -> None:
     from tierwise.explain.text.attention import attention_lines
     from tierwise.sim.what_if.runs import prepared
 
-    given = inputs.read()
-    seen = concerns.Seen(certificates=dict(_certificates(given.objects)))
-    snapshot = prepared(*given[:3]).snapshot()
-    found = concerns.attention(snapshot, None, given.profile, seen)
+    inputs_read = inputs.read()
+    seen = concerns.Seen(certificates=dict(_certificates(inputs_read.objects)))
+    snapshot = prepared(*inputs_read[:3]).snapshot()
+    result = concerns.attention(snapshot, None, inputs_read.profile, seen)
     output.show(
-        lambda: concerns.attention_wire(found),
-        lambda page: attention_lines(page, found),
-        lambda: [f"{concern.kind.lower()}/{concern.name}" for concern in found.concerns],
+        lambda: concerns.attention_wire(result),
+        lambda page: attention_lines(page, result),
+        lambda: [f"{concern.kind.lower()}/{concern.name}" for concern in result.concerns],
     )
-    if found.concerns:
+    if result.concerns:
         click.get_current_context().exit(1)
 
 

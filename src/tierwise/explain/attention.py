@@ -1,4 +1,4 @@
-"""What deserves an operator's attention now, each line about one job, queue, domain, namespace or certificate.
+"""Everything that deserves an operator's attention, each line about one job, queue, domain, namespace or certificate.
 
 The one function behind `tierwise attention`, the first part of the page, and the metric. It looks at what a cycle saw
 and decided, and schedules nothing.
@@ -38,7 +38,7 @@ KINDS: Final[Mapping[str, str]] = {
     "SlowWrites": "namespace whose writes have no answer",
     "CertificateEnds": "certificate about to end",
 }
-"""What there is to look at, in the order in which it is told, with what it means."""
+"""Every kind of concern in the order in which it is told, with its meaning."""
 
 _MOST: Final = 100
 """Lines of one kind that are told; their number counts all."""
@@ -70,14 +70,14 @@ class Concern(msgspec.Struct, frozen=True):
 
 
 class Attention(msgspec.Struct, frozen=True):
-    """What deserves attention: some concerns of each kind, and how many there are of it."""
+    """Result: some concerns of each kind, and how many there are of it."""
 
     concerns: tuple[Concern, ...]
     counts: Mapping[str, int]
 
 
 class Seen(msgspec.Struct, frozen=True):
-    """What a snapshot cannot tell: evictions by key of the job, slow writes by namespace, ends of certificates."""
+    """Facts that no snapshot tells: evictions by key of the job, slow writes by namespace, ends of certificates."""
 
     evicted: Mapping[str, int] = {}
     writes: Mapping[str, tuple[int, float]] = {}  # how many have no answer, and for how many seconds the oldest
@@ -88,39 +88,39 @@ _NOTHING: Final = Seen()
 
 
 def attention(
-    snapshot: Snapshot, report: CycleReport | None, profile: Profile, seen: Seen = _NOTHING, *, most: int = _MOST
+    snapshot: Snapshot, report: CycleReport | None, profile: Profile, seen: Seen = _NOTHING, *, limit: int = _MOST
 ) -> Attention:
-    """What to look at, by kind and then by weight; without a report nothing is said of searches."""
-    found: list[Concern] = []
-    found += _overdue(snapshot)
-    found += _evicted_often(snapshot, seen.evicted)
-    found += _over_share(snapshot, profile)
-    found += _bad_nodes(snapshot)
+    """Things to look at, by kind and then by weight; without a report nothing is said of searches."""
+    concerns: list[Concern] = []
+    concerns += _overdue(snapshot)
+    concerns += _evicted_often(snapshot, seen.evicted)
+    concerns += _over_share(snapshot, profile)
+    concerns += _bad_nodes(snapshot)
     if report is not None:
-        found += _slow_searches(report)
-    found += _slow_writes(seen.writes)
-    found += _certificates(seen.certificates, snapshot.now)
-    counts = Counter(concern.code for concern in found)
+        concerns += _slow_searches(report)
+    concerns += _slow_writes(seen.writes)
+    concerns += _certificates(seen.certificates, snapshot.now)
+    counts = Counter(concern.code for concern in concerns)
     order = list(KINDS)
-    found.sort(key=lambda concern: (order.index(concern.code), -concern.weight, concern.name))
-    told: Counter[str] = Counter()
-    kept = []
-    for concern in found:
-        told[concern.code] += 1
-        if told[concern.code] <= most:
-            kept.append(concern)
-    return Attention(tuple(kept), {code: counts[code] for code in KINDS})
+    concerns.sort(key=lambda concern: (order.index(concern.code), -concern.weight, concern.name))
+    count_by_code: Counter[str] = Counter()
+    shown = []
+    for concern in concerns:
+        count_by_code[concern.code] += 1
+        if count_by_code[concern.code] <= limit:
+            shown.append(concern)
+    return Attention(tuple(shown), {code: counts[code] for code in KINDS})
 
 
-def attention_wire(found: Attention) -> Raw:
-    """The same for programs."""
+def attention_wire(result: Attention) -> Raw:
+    """Concerns and counts for programs."""
     entries: list[Raw] = []
-    for concern in found.concerns:
+    for concern in result.concerns:
         since = {"since": format_time(concern.since)} if concern.since is not None else {}
         entries.append(
             {"code": concern.code, "kind": concern.kind, "name": concern.name, "text": concern.text, **since}
         )
-    return {"concerns": entries, "counts": dict(found.counts)}
+    return {"concerns": entries, "counts": dict(result.counts)}
 
 
 def often_evicted(reports: Iterable[CycleReport]) -> Counter[str]:
@@ -170,13 +170,15 @@ def _over_share(snapshot: Snapshot, profile: Profile) -> Iterable[Concern]:
     shares: dict[str, float] = {}
     for name, column in current.ledger.queue_index.items():
         deserved = entitled[:, column]
-        some = (deserved > 0) & (deserved < _ENDLESS)
-        if some.any():
-            shares[name] = float((current.ledger.queue_used[some, column] / deserved[some]).max())
+        declared = (deserved > 0) & (deserved < _ENDLESS)
+        if declared.any():
+            shares[name] = float((current.ledger.queue_used[declared, column] / deserved[declared]).max())
     for name, share in shares.items():
-        others = sum(number for queue, number in waiting.items() if queue != name and shares.get(queue, 0.0) < 1.0)
-        if share > 1.0 and others:
-            wait = f"{count(others, 'job')} of queues below theirs {verb(others, 'waits', 'wait')}"
+        waiting_jobs = sum(
+            number for queue, number in waiting.items() if queue != name and shares.get(queue, 0.0) < 1.0
+        )
+        if share > 1.0 and waiting_jobs:
+            wait = f"{count(waiting_jobs, 'job')} of queues below theirs {verb(waiting_jobs, 'waits', 'wait')}"
             text = f"uses {share:.2f} times its share while {wait}"
             yield Concern("OverShare", "Queue", name, text, share)
 
@@ -198,9 +200,9 @@ def _bad_nodes(snapshot: Snapshot) -> Iterable[Concern]:
         if leaf == ROOT or number < _BAD:
             continue
         names = [nodes.names[row] for row in rows[topology.leaf[rows] == leaf].tolist()]
-        named = ", ".join(islice(names, _NAMED)) + (" …" if number > _NAMED else "")
-        of = f"{number} of its {int(every[leaf])} nodes"
-        text = f"{of} are not ready, unhealthy or suspected: {named}"
+        node_list = ", ".join(islice(names, _NAMED)) + (" …" if number > _NAMED else "")
+        share_of_nodes = f"{number} of its {int(every[leaf])} nodes"
+        text = f"{share_of_nodes} are not ready, unhealthy or suspected: {node_list}"
         yield Concern("BadNodes", "HyperNode", topology.name[leaf], text, number)
 
 

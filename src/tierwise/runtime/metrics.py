@@ -277,13 +277,13 @@ class Metrics(DeclaredMetrics):
             self.set("tierwise_slow_writes_seconds", seconds, namespace)
 
     def uses(self, snapshot: Snapshot) -> None:
-        """What is used of the scarce resource, in all and by the queues that use most of it."""
+        """Use of the scarce resource, in all and by the queues that use most of it."""
         resource = scarce(snapshot)
         index = snapshot.axis.index.get(resource)
-        one = one_slot(snapshot)[1]
+        unit = one_slot(snapshot)[1]
         total = int(snapshot.nodes.allocatable[index].sum()) if index is not None else 0
-        self.set("tierwise_resource_units", total // one, resource, "total")
-        self.set("tierwise_resource_units", int(held(snapshot, resource).sum()) // one, resource, "used")
+        self.set("tierwise_resource_units", total // unit, resource, "total")
+        self.set("tierwise_resource_units", int(held(snapshot, resource).sum()) // unit, resource, "used")
         used: Count[str] = Count()
         waiting: Count[str] = Count()
         for job in snapshot.jobs:
@@ -297,11 +297,11 @@ class Metrics(DeclaredMetrics):
         self.clear("tierwise_queue_jobs_waiting")
         names = sorted(snapshot.queues, key=lambda name: (-used[name], -waiting[name], name))
         for name in names[:_MOST_QUEUES]:
-            self.set("tierwise_queue_units", used[name] // one, name, "used")
+            self.set("tierwise_queue_units", used[name] // unit, name, "used")
             self.set("tierwise_queue_jobs_waiting", waiting[name], name)
             deserved = snapshot.queues[name].deserved.get(resource)
             if deserved is not None:
-                self.set("tierwise_queue_units", deserved // one, name, "deserved")
+                self.set("tierwise_queue_units", deserved // unit, name, "deserved")
 
     def lease_losses(self, number: int) -> None:
         """The lease was lost so many times since the process began."""

@@ -70,9 +70,9 @@ class Telemetry:
         self._log(iteration)
         self._latest = iteration
         if iteration.report.evictions:
-            there = {job.key for job in iteration.snapshot.jobs}
+            present_jobs = {job.key for job in iteration.snapshot.jobs}
             times = self._evicted + often_evicted((iteration.report,))
-            self._evicted = Counter({key: number for key, number in times.items() if key in there})
+            self._evicted = Counter({key: number for key, number in times.items() if key in present_jobs})
         self._last = lambda: cycle_wire(
             iteration.snapshot, iteration.report, iteration.seconds
         )  # made when it is asked for

@@ -67,8 +67,8 @@ class LiveRuns:
                 self._cycles.append(cycle_entry(latest.snapshot, latest.report, self._number, latest.seconds))
             if latest.report.evictions:
                 self._evicted += often_evicted((latest.report,))
-                there = {job.key for job in latest.snapshot.jobs}
-                self._evicted = Counter({key: times for key, times in self._evicted.items() if key in there})
+                present_jobs = {job.key for job in latest.snapshot.jobs}
+                self._evicted = Counter({key: times for key, times in self._evicted.items() if key in present_jobs})
             self._latest = latest
             self._show = None
 

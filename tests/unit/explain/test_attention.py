@@ -79,7 +79,7 @@ def test_only_some_of_many_are_told_and_all_are_counted() -> None:
     """So that an answer has a bound."""
     writes = {f"ns-{number}": (1, float(number)) for number in range(40)}
 
-    found = attention(build(WORLD, 1000.0), None, DEFAULT, Seen(writes=writes), most=3)
+    found = attention(build(WORLD, 1000.0), None, DEFAULT, Seen(writes=writes), limit=3)
 
     assert ["ns-39", "ns-38", "ns-37"] == [concern.name for concern in found.concerns]
     assert 40 == found.counts["SlowWrites"]

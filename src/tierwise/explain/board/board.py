@@ -174,10 +174,10 @@ class Board:
         }
 
     def _attention(self) -> Raw:
-        """What to look at first, and what each kind of it means."""
+        """Things to look at first, and the meaning of each kind."""
         run = self._run
         seen = self._seen if self._seen is not None else Seen(often_evicted(report for _, report in run.reports))
-        found = attention(run.after, run.last, run.profile, seen, most=_CONCERNS)
+        found = attention(run.after, run.last, run.profile, seen, limit=_CONCERNS)
         return {**attention_wire(found), "titles": dict(KINDS)}
 
     def _reservations(self) -> Raw:

@@ -111,10 +111,10 @@ def _nearly(cycle: Cycle, job: Job, asked: Demand) -> Raw:
     pods: Counter[int] = Counter()
     shapes: dict[int, Shape] = {}
     for group in asked.task_groups:
-        for left in group.remaining:
-            shape = left.pod_set.shape
+        for remaining_tasks in group.remaining:
+            shape = remaining_tasks.pod_set.shape
             shapes[shape.number] = shape
-            pods[shape.number] += min(left.left, group.need)
+            pods[shape.number] += min(remaining_tasks.left, group.need)
     needs = [Need(shapes[number], asked_for) for number, asked_for in pods.items()]
     return {
         "near": near(cycle, topology, needs, within),

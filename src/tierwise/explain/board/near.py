@@ -55,23 +55,30 @@ def _per_node(cycle: Cycle, needs: Sequence[Need]) -> int:
 
 def near(cycle: Cycle, topology: Topology, needs: Sequence[Need], within: Ints) -> list[Raw]:
     """The domains of some that take the most of the pods, where none takes all of them: how many, and what is short."""
-    asked = sum(need.pods for need in needs)
-    if not asked or not len(within):
+    pods_needed = sum(need.pods for need in needs)
+    if not pods_needed or not len(within):
         return []
     fits = _fitting(Room(cycle, Pool.IDLE), needs, topology)[within]
     nearest = within[np.argsort(-fits, kind="stable")[:_NAMED]]
-    each = _per_node(cycle, needs)
-    found = dict(zip(within.tolist(), fits.tolist(), strict=True))
-    return [_told(topology, d, found[d], asked, each) for d in nearest.tolist() if found[d]]
+    per_node = _per_node(cycle, needs)
+    candidates = dict(zip(within.tolist(), fits.tolist(), strict=True))
+    return [_told(topology, d, candidates[d], pods_needed, per_node) for d in nearest.tolist() if candidates[d]]
 
 
-def _told(topology: Topology, domain: int, fits: int, asked: int, each: int) -> Raw:
-    short = asked - fits
-    nodes = -(-short // each)
-    text = f"{fits} of {asked} in {topology.name[domain]}"
+def _told(topology: Topology, domain: int, fits: int, pods_needed: int, per_node: int) -> Raw:
+    short = pods_needed - fits
+    nodes = -(-short // per_node)
+    text = f"{fits} of {pods_needed} in {topology.name[domain]}"
     if short > 0:
         text += f", {count(nodes, 'node')} short"
-    return {"domain": domain, "name": topology.name[domain], "fits": fits, "asked": asked, "nodes": nodes, "text": text}
+    return {
+        "domain": domain,
+        "name": topology.name[domain],
+        "fits": fits,
+        "asked": pods_needed,
+        "nodes": nodes,
+        "text": text,
+    }
 
 
 def victims(cycle: Cycle, topology: Topology, job: Job, needs: Sequence[Need], within: Ints) -> list[Raw]:
@@ -84,42 +91,44 @@ def victims(cycle: Cycle, topology: Topology, job: Job, needs: Sequence[Need], w
     (need,) = needs
     table = running_table(cycle.snapshot)
     lower = _lower(cycle, table.job, job)
-    now = Room(cycle, Pool.IDLE).rows(need.shape)
-    then = Room(cycle, Pool.IDLE, freed=table.freed(np.flatnonzero(lower))).rows(need.shape)
-    gain = np.maximum(then - now, 0)
-    here = np.bincount(table.row[lower], minlength=len(now))
-    totals = topology.totals(now)[within]
-    possible = topology.totals(now + gain)[within] >= need.pods
+    room_now = Room(cycle, Pool.IDLE).rows(need.shape)
+    room_then = Room(cycle, Pool.IDLE, freed=table.freed(np.flatnonzero(lower))).rows(need.shape)
+    gain = np.maximum(room_then - room_now, 0)
+    lower_pods = np.bincount(table.row[lower], minlength=len(room_now))
+    totals = topology.totals(room_now)[within]
+    possible = topology.totals(room_now + gain)[within] >= need.pods
     order = within[possible][np.argsort(-totals[possible], kind="stable")[:_LOOKED]]
-    found: list[tuple[int, int, Ints]] = []
+    candidates: list[tuple[int, int, Ints]] = []
     for domain in order.tolist():
-        rows = _chosen(now, gain, here, topology.span(domain), need.pods)
-        found.append((int(here[rows].sum()), domain, rows))
-    found.sort(key=lambda entry: entry[:2])
-    told: list[Raw] = []
-    for pods, domain, rows in found[:_NAMED]:
+        rows = _chosen(room_now, gain, lower_pods, topology.span(domain), need.pods)
+        candidates.append((int(lower_pods[rows].sum()), domain, rows))
+    candidates.sort(key=lambda entry: entry[:2])
+    entries: list[Raw] = []
+    for pods, domain, rows in candidates[:_NAMED]:
         jobs = len(distinct(table.job[np.flatnonzero(lower & np.isin(table.row, rows))]))
         name = topology.name[domain]
         text = f"{count(pods, 'pod')} of {count(jobs, 'job')} of lower priority in {name}"
-        told.append({"domain": domain, "name": name, "pods": pods, "jobs": jobs, "text": text})
-    return told
+        entries.append({"domain": domain, "name": name, "pods": pods, "jobs": jobs, "text": text})
+    return entries
 
 
 def _lower(cycle: Cycle, owner: Ints, job: Job) -> Bools:
     """Which running tasks belong to jobs of lower priority that may be evicted."""
     jobs = cycle.snapshot.jobs
     may_go = np.fromiter(
-        (other.priority < job.priority and not other.not_preemptable for other in jobs), np.bool_, len(jobs)
+        (victim_job.priority < job.priority and not victim_job.not_preemptable for victim_job in jobs),
+        np.bool_,
+        len(jobs),
     )
     lower: Bools = may_go[owner]
     return lower
 
 
-def _chosen(now: Ints, gain: Ints, here: Ints, span: slice, asked: int) -> Ints:
+def _chosen(room_now: Ints, gain: Ints, lower_pods: Ints, span: slice, pods_needed: int) -> Ints:
     """The rows of a domain on which pods go: those that gain most for each pod that goes, until it is enough."""
-    short = asked - int(now[span].sum())
+    short = pods_needed - int(room_now[span].sum())
     rows = np.flatnonzero(gain[span]) + span.start
-    order = rows[np.argsort(-(gain[rows] / np.maximum(here[rows], 1)), kind="stable")]
+    order = rows[np.argsort(-(gain[rows] / np.maximum(lower_pods[rows], 1)), kind="stable")]
     reach = np.searchsorted(np.cumsum(gain[order]), short)
-    chosen: Ints = order[: int(reach) + 1] if short > 0 else order[:0]
-    return chosen
+    rows_to_clear: Ints = order[: int(reach) + 1] if short > 0 else order[:0]
+    return rows_to_clear

@@ -175,14 +175,14 @@ _COMPARED: Final[Mapping[str, Callable[[float, float], bool]]] = {
 def rows_wire(query: TableQuery, rows: Sequence[Row]) -> Raw:
     """Some of the rows that match, in an order, and how many do."""
     table = TABLES[query.table]
-    found = _selected(table, query, rows)
-    part = found[query.offset : query.offset + min(query.limit, _MOST)]
+    matching = _selected(table, query, rows)
+    part = matching[query.offset : query.offset + min(query.limit, _MOST)]
     names = [column.name for column in table.columns]
     return {
         "table": query.table,
         "columns": [msgspec.to_builtins(column) for column in table.columns],
         "sort": query.sort or table.order,
-        "count": len(found),
+        "count": len(matching),
         "of": len(rows),
         "offset": query.offset,
         "rows": [[row[name] for name in names] for row in part],
@@ -220,20 +220,20 @@ def _selected(table: Table, query: TableQuery, rows: Sequence[Row]) -> list[Row]
             conditions.append((form[1], form[2], form[3]))
         else:
             raise InputError(f"{form[1]} is no column of {query.table}{suggestion(form[1], names)}", field="q")
-    found = [row for row in rows if _matches(row, words, conditions)]
+    matching = [row for row in rows if _matches(row, words, conditions)]
     for part in reversed((query.sort or table.order).split(",")[:_KEYS]):
         column = part.lstrip("-")
         if column not in names:
             raise InputError(f"{column} is no column of {query.table}{suggestion(column, names)}", field="sort")
-        found = _ordered(found, column, falling=part.startswith("-"))
-    return found
+        matching = _ordered(matching, column, falling=part.startswith("-"))
+    return matching
 
 
 def _ordered(rows: Sequence[Row], column: str, *, falling: bool) -> list[Row]:
     """Rows by one column; equal ones stay as they were."""
-    told = [row for row in rows if row[column] is not None]
-    told.sort(key=lambda row: _rank(row[column]), reverse=falling)
-    return told + [row for row in rows if row[column] is None]
+    with_value = [row for row in rows if row[column] is not None]
+    with_value.sort(key=lambda row: _rank(row[column]), reverse=falling)
+    return with_value + [row for row in rows if row[column] is None]
 
 
 def _rank(value: Value) -> tuple[bool, object]:
@@ -243,7 +243,7 @@ def _rank(value: Value) -> tuple[bool, object]:
 
 
 def _matches(row: Row, words: Sequence[str], conditions: Sequence[tuple[str, str, str]]) -> bool:
-    if not all(_meets(row[name], compare, wanted) for name, compare, wanted in conditions):
+    if not all(_meets(row[name], compare, operand) for name, compare, operand in conditions):
         return False
     if not words:
         return True
@@ -251,26 +251,26 @@ def _matches(row: Row, words: Sequence[str], conditions: Sequence[tuple[str, str
     return all(word in text for word in words)
 
 
-def _meets(value: Value, compare: str, wanted: str) -> bool:
+def _meets(value: Value, compare: str, operand: str) -> bool:
     """Whether a cell meets a condition: numbers are compared, texts are equal or not."""
     if value is None:
         return False
     if isinstance(value, str):
-        return compare == "=" and value.lower() == wanted
+        return compare == "=" and value.lower() == operand
     try:
-        number = float(wanted)
+        number = float(operand)
     except ValueError:
         return False
     return _COMPARED[compare](float(value), number)
 
 
 def _shown(resource: str) -> float:
-    """What one unit of an amount is: a core of cpu, else one of the resource's own."""
+    """The amount of one unit: a core of cpu, else one of the resource's own."""
     return 1000.0 if resource == CPU else 1.0
 
 
-def _number(amount: int, one: float) -> float | int:
-    return amount if one == 1.0 else round(amount / one, 3)
+def _number(amount: int, unit: float) -> float | int:
+    return amount if unit == 1.0 else round(amount / unit, 3)
 
 
 def _part(used: float, total: float) -> float | None:
@@ -280,7 +280,7 @@ def _part(used: float, total: float) -> float | None:
 def job_rows(lines: Sequence[Line], tree: BoardTree, resource: int, now: float) -> list[Row]:
     """A row for each job that waits or holds something."""
     names = next(iter(tree.trees.values())).topology.name
-    one = _shown(tree.resources[resource])
+    unit = _shown(tree.resources[resource])
     rows: list[Row] = []
     for line in lines:
         domain = line.hyper_nodes[0]
@@ -292,8 +292,8 @@ def job_rows(lines: Sequence[Line], tree: BoardTree, resource: int, now: float) 
                 "pods": line.pods,
                 "waiting": line.waiting + line.kept,
                 "minimum": line.minimum,
-                "used": _number(line.used[resource], one),
-                "asks": _number(line.asks[resource], one),
+                "used": _number(line.used[resource], unit),
+                "asks": _number(line.asks[resource], unit),
                 "priority": line.priority,
                 "age": max(0, round(now - line.created)) if line.created > 0 else None,
                 "domain": names[domain] if domain > ROOT else "",
@@ -306,10 +306,10 @@ def job_rows(lines: Sequence[Line], tree: BoardTree, resource: int, now: float) 
 
 def node_rows(snapshot: Snapshot, tree: BoardTree, standing: Sequence[BoardPod], resource: int) -> list[Row]:
     """A row for each node."""
-    first = next(iter(tree.trees.values()))
-    names = first.topology.name
-    leaves = first.topology.leaf[first.positions].tolist()
-    one = _shown(tree.resources[resource])
+    main_tree = next(iter(tree.trees.values()))
+    names = main_tree.topology.name
+    leaves = main_tree.topology.leaf[main_tree.positions].tolist()
+    unit = _shown(tree.resources[resource])
     pods = Counter(stand.row for stand in standing if stand.holds)
     jobs = Counter(row for row, _ in {(stand.row, stand.job.number) for stand in standing if stand.holds})
     used = tree.used[resource].tolist()
@@ -322,9 +322,9 @@ def node_rows(snapshot: Snapshot, tree: BoardTree, standing: Sequence[BoardPod],
                 "node": name,
                 "domain": names[leaves[row]] if leaves[row] > ROOT else "",
                 "state": tree.state(row) or "ready",
-                "used": _number(used[row], one),
-                "total": _number(total[row], one),
-                "free": _number(free[row], one),
+                "used": _number(used[row], unit),
+                "total": _number(total[row], unit),
+                "free": _number(free[row], unit),
                 "share": _part(used[row], total[row]),
                 "pods": pods[row],
                 "jobs": jobs[row],
@@ -333,7 +333,7 @@ def node_rows(snapshot: Snapshot, tree: BoardTree, standing: Sequence[BoardPod],
     return rows
 
 
-def queue_rows(queues: Sequence[Raw], resource: int, one: float) -> list[Row]:
+def queue_rows(queues: Sequence[Raw], resource: int, unit: float) -> list[Row]:
     """A row for each queue, from what the board tells of them."""
     rows: list[Row] = []
     for queue in queues:
@@ -341,7 +341,7 @@ def queue_rows(queues: Sequence[Raw], resource: int, one: float) -> list[Row]:
         for name in ("used", "deserved", "borrowed", "guarantee", "capability"):
             values = queue[name]
             amount = values[resource] if isinstance(values, list) else None
-            amounts[name] = _number(amount, one) if isinstance(amount, int) else None
+            amounts[name] = _number(amount, unit) if isinstance(amount, int) else None
         rows.append(
             {
                 "queue": str(queue["name"]),
@@ -369,12 +369,12 @@ def domain_rows(
     snapshot: Snapshot, profile: Profile, tree: BoardTree, standing: Sequence[BoardPod], resource: int, tier: str = ""
 ) -> list[Row]:
     """A row for each domain of a tier of the tree that rows follow, or of all tiers."""
-    first = next(iter(tree.trees.values()))
-    topology = first.topology
-    chosen = _domains(first, tier)
-    held = [stand for stand in standing if stand.holds and stand.task.status is not Status.PENDING]
-    drains = _Drains(snapshot, profile, first, held)
-    one = _shown(tree.resources[resource])
+    main_tree = next(iter(tree.trees.values()))
+    topology = main_tree.topology
+    domains = _domains(main_tree, tier)
+    running_pods = [stand for stand in standing if stand.holds and stand.task.status is not Status.PENDING]
+    drains = _Drains(snapshot, profile, main_tree, running_pods)
+    unit = _shown(tree.resources[resource])
     sums = {
         "nodes": np.ones(len(snapshot.nodes), dtype=np.int64),
         "shut": tree.shut.astype(np.int64),
@@ -383,9 +383,9 @@ def domain_rows(
         "total": tree.total[resource],
         "free": tree.free[resource],
     }
-    totals = {name: topology.totals(amounts[first.rows]).tolist() for name, amounts in sums.items()}
+    totals = {name: topology.totals(amounts[main_tree.rows]).tolist() for name, amounts in sums.items()}
     rows: list[Row] = []
-    for domain in chosen:
+    for domain in domains:
         number = {name: values[domain] for name, values in totals.items()}
         rows.append(
             {
@@ -394,9 +394,9 @@ def domain_rows(
                 "nodes": number["nodes"],
                 "shut": number["shut"],
                 "empty": number["empty"],
-                "used": _number(number["used"], one),
-                "total": _number(number["total"], one),
-                "free": _number(number["free"], one),
+                "used": _number(number["used"], unit),
+                "total": _number(number["total"], unit),
+                "free": _number(number["free"], unit),
                 "share": _part(number["used"], number["total"]),
                 **drains.of(domain),
             }
@@ -408,23 +408,25 @@ def _domains(tree: AlternateTopology, tier: str) -> list[int]:
     topology = tree.topology
     if not tier:
         return list(range(ROOT + 1, len(topology.name)))
-    named = {"lowest": next(iter(topology.at_tier)), **topology.tier_names}
-    number = named.get(tier, int(tier) if tier.isdecimal() and len(tier) < 9 else -1)
+    tier_numbers = {"lowest": next(iter(topology.at_tier)), **topology.tier_names}
+    number = tier_numbers.get(tier, int(tier) if tier.isdecimal() and len(tier) < 9 else -1)
     if number not in topology.at_tier:
-        raise InputError(f"{tier} is none of the tiers{suggestion(tier, named)}", field="tier")
+        raise InputError(f"{tier} is none of the tiers{suggestion(tier, tier_numbers)}", field="tier")
     return [domain for domain in topology.at_tier[number].tolist() if domain != ROOT]
 
 
 class _Drains:
-    """What draining each domain of a tree would cost, by counting the pods of jobs there."""
+    """Cost of draining each domain of a tree would cost, by counting the pods of jobs there."""
 
-    def __init__(self, snapshot: Snapshot, profile: Profile, tree: AlternateTopology, held: Sequence[BoardPod]) -> None:
+    def __init__(
+        self, snapshot: Snapshot, profile: Profile, tree: AlternateTopology, running_pods: Sequence[BoardPod]
+    ) -> None:
         topology = tree.topology
         self._topology = topology
-        positions = tree.positions[np.array([stand.row for stand in held], dtype=np.int64)]
+        positions = tree.positions[np.array([stand.row for stand in running_pods], dtype=np.int64)]
         order = np.argsort(positions, kind="stable")
         self._position = positions[order]
-        self._pods = [held[i] for i in order.tolist()]
+        self._pods = [running_pods[i] for i in order.tolist()]
         self._job = np.array([stand.job.number for stand in self._pods], dtype=np.int64)
         self._shape = np.array([stand.task.shape.number for stand in self._pods], dtype=np.int64)
         self._jobs = snapshot.jobs

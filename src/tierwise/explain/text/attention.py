@@ -14,19 +14,19 @@ _LINES = 5
 """Lines of one kind, unless all are asked for."""
 
 
-def attention_lines(page: Page, found: Attention) -> list[Text]:
+def attention_lines(page: Page, result: Attention) -> list[Text]:
     """Everything that `attention` tells people."""
-    number = sum(found.counts.values())
+    number = sum(result.counts.values())
     if not number:
         return [Text("nothing deserves attention")]
     lines = [Text(f"{count(number, 'thing')} to look at", style="bold")]
-    for code, group in groupby(found.concerns, key=lambda concern: concern.code):
-        every = list(group)
-        shown = every if page.everything else every[:_LINES]
+    for code, group in groupby(result.concerns, key=lambda concern: concern.code):
+        concerns = list(group)
+        told_concerns = concerns if page.everything else concerns[:_LINES]
         title = KINDS[code]
         lines += heading(title[0].upper() + title[1:])
-        lines += table(page, ("name:16", "what~24"), [_row(concern) for concern in shown])
-        lines += folded(found.counts[code] - len(shown), "more line")
+        lines += table(page, ("name:16", "what~24"), [_row(concern) for concern in told_concerns])
+        lines += folded(result.counts[code] - len(told_concerns), "more line")
     return lines
 
 
