@@ -57,6 +57,7 @@ def test_what_was_clicked_is_in_view_has_the_focus_and_closes(tmp_path: Path) ->
         await page.go(at)
         for width, height in SIZES:
             await page.size(width, height)
+            await page.ask("document.querySelector('#running details.fold')?.setAttribute('open', '')")  # on a phone
             await page.click("#running li:nth-child(45) a.entry")
             await page.until("!document.getElementById('drawer').hidden")
             box = await page.ask(
