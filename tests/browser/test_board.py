@@ -312,7 +312,7 @@ def test_the_map_shows_where_free_amounts_are_fragmented(tmp_path: Path) -> None
 
     in_browser(
         tmp_path,
-        pages(Fixed(shown(objects_of(world, *GANGS[:1], gang("waits", tasks=2, each="gpu=4", within=1))))),
+        pages(Fixed(shown(objects_of(world, *GANGS[:1], gang("waits", tasks=1, each="gpu=4", within=1))))),
         act,
     )
 
