@@ -23,6 +23,7 @@ def queue(*, queues: tuple[str, ...] = argument("[QUEUE]..."), inputs: Inputs, o
     When they start is told by `eta`. Schedules nothing.
     """
     from tierwise.api.errors import InputError, suggestion
+    from tierwise.explain.fair_shares import fair_shares_wire, share_lines
     from tierwise.explain.text.queue import places, queue_lines, queue_wire
     from tierwise.scheduler.cycle import open_cycle
     from tierwise.sim.forecast.eta import positions, waiting_snapshot
@@ -36,9 +37,11 @@ def queue(*, queues: tuple[str, ...] = argument("[QUEUE]..."), inputs: Inputs, o
             raise InputError(f"there is no such queue{suggestion(name, snapshot.queues)}", obj=f"Queue {name}")
     waiting = [job for job in snapshot.jobs if waits(job)]
     order = positions(snapshot, inputs_read.profile, waiting)
-    queue_places = places(snapshot, open_cycle(snapshot, inputs_read.profile).pipeline, order, queues)
+    opened = open_cycle(snapshot, inputs_read.profile)
+    queue_places = places(snapshot, opened.pipeline, order, queues)
+    shares = fair_shares_wire(opened.view.usage.standings() if opened.view.usage is not None else {})
     output.show(
-        lambda: queue_wire(queue_places),
-        lambda page: queue_lines(page, queue_places, inputs_read.now),
+        lambda: {**queue_wire(queue_places), **({"shares": shares} if shares else {})},
+        lambda page: [*queue_lines(page, queue_places, inputs_read.now), *share_lines(page, shares)],
         lambda: [f"podgroup/{place.name}" for place in queue_places],
     )

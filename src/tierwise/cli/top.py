@@ -47,6 +47,7 @@ def top(
     Looks at the state as it is. What is kept idle for jobs (reservations, declined places, spares, nominations) is what
     a cycle with this configuration would keep now. A slot is one accelerator, or one core where there are none.
     """
+    from tierwise.explain.fair_shares import fair_shares_wire, share_lines
     from tierwise.explain.idle_room import idle_room_wire
     from tierwise.explain.naming import full_name
     from tierwise.explain.text.top import top_lines, top_wire
@@ -57,13 +58,15 @@ def top(
     objects = source.objects(tell_unread)
     profile = profile_of(config)
     snapshot = build(objects, moment(objects, now), profile)
+    report = cycle(snapshot, profile) if _may_keep(snapshot) or snapshot.usage_memory is not None else None
+    shares = fair_shares_wire(report.turns.usage.standings) if report is not None else []
     idle = [
         {"namespace": namespace_room["namespace"], "queue": namespace_room["queue"], "nodes": namespace_room["nodes"]}
-        for namespace_room in (idle_room_wire(cycle(snapshot, profile)) if _may_keep(snapshot) else ())
+        for namespace_room in (idle_room_wire(report) if report is not None else ())
     ]
     sizes = gangs or SIZES
     output.show(
-        lambda: top_wire(snapshot, sizes, idle),
-        lambda page: top_lines(page, snapshot, sizes, idle),
+        lambda: {**top_wire(snapshot, sizes, idle), **({"shares": shares} if shares else {})},
+        lambda page: [*top_lines(page, snapshot, sizes, idle), *share_lines(page, shares)],
         lambda: [f"podgroup/{full_name(job)}" for job in snapshot.jobs if job.declared],
     )

@@ -33,9 +33,9 @@ from tierwise.framework.ledger import Ledger
 from tierwise.model.arrays import CPU, MEMORY, Floats, Ints
 from tierwise.model.job import Job, Queue, Shape, namespace_of
 from tierwise.model.snapshot import Snapshot
-from tierwise.model.usage import UsageOwner, UsageState
+from tierwise.model.usage import Standing, UsageOwner, UsageState
 
-__all__ = ["MOST_CORRECTED", "MOST_OF_QUEUE", "MOST_OWNERS", "FairUsage", "Ratios", "Standing", "corrected", "ratios"]
+__all__ = ["MOST_CORRECTED", "MOST_OF_QUEUE", "MOST_OWNERS", "FairUsage", "Ratios", "corrected", "ratios"]
 
 MOST_CORRECTED: Final = 16.0
 """How many times more, or less, than its weight a queue gets at a level of the tree."""
@@ -81,8 +81,8 @@ def ratios(parents: Ints, weights: Floats, used: Floats, active: Ints, whole: fl
     target = np.divide(weights * busy, shared[families], out=np.zeros(size), where=shared[families] > 0)
     could = np.full(size + 1, whole)
     for level in range(int(depth.max(initial=0)) + 1):
-        here = np.flatnonzero(depth == level)
-        could[here] = could[families[here]] * target[here]
+        columns_here = np.flatnonzero(depth == level)
+        could[columns_here] = could[families[columns_here]] * target[columns_here]
     room = np.maximum(could[families], spent[families])
     part = np.divide(
         total + target * (room - spent[families]), room, out=np.ones(size), where=(room > 0) & (target > 0)
@@ -117,14 +117,6 @@ def _top_down(parents: Ints) -> tuple[list[int], Ints]:
         depth[inside] += 1
         above[inside] = parents[above[inside]]
     return np.argsort(depth, kind="stable").tolist(), depth
-
-
-class Standing(msgspec.Struct, frozen=True):
-    """How a queue stands beside its siblings: what it has used of all that they have, and what its share is."""
-
-    used: float
-    share: float
-    ratio: float
 
 
 class FairUsage:
@@ -283,8 +275,8 @@ class FairUsage:
             _add(amounts, _owner(job), holding_by_job[:, number])
             if job.key in paying:
                 rates_of_jobs[job.key] = self.rate(job.queue, holding_by_job[:, number])
-        for queue, standing in snapshot.standing_in.items():
-            _add(amounts, (queue, ""), standing)
+        for queue, queue_amounts in snapshot.standing_in.items():
+            _add(amounts, (queue, ""), queue_amounts)
         state = _cut(state, rates_of_jobs)
         for job, tasks in starting:
             entering = _sum(tasks, len(snapshot.axis))
@@ -293,7 +285,13 @@ class FairUsage:
         for job, idle in _idle_amounts(kept_rooms, self._ledger.idle):
             _add(amounts, _owner(job), idle)
         rates = {owner: rate for owner, result in amounts.items() if (rate := self.rate(owner[0], result))}
-        return replace(state, rates=rates, used=_bounded(state.used))
+        return replace(state, rates=rates, used=_bounded(state.used), standings=self.standings())
+
+    def standings(self) -> dict[str, Standing]:
+        """How the queues stand that hold or wait for something."""
+        self._work_out()
+        assert self._standing is not None
+        return self._standing
 
     def _lost(self, evicted: Iterable[tuple[Job, Shape]]) -> dict[str, int]:
         """By job, the rate of its pods that this cycle evicts."""
@@ -328,9 +326,9 @@ def _idle_amounts(kept_rooms: Iterable[tuple[Job, _Held]], idle: Ints) -> Iterab
             remaining = np.maximum(idle, 0)
         result = np.zeros(len(idle), dtype=np.int64)
         for shape, rows, counts in holding_by_job:
-            taken = np.minimum(shape.request[:, None] * counts, remaining[:, rows])
-            remaining[:, rows] -= taken
-            result += taken.sum(axis=1)
+            amounts_taken = np.minimum(shape.request[:, None] * counts, remaining[:, rows])
+            remaining[:, rows] -= amounts_taken
+            result += amounts_taken.sum(axis=1)
         if result.any():
             yield job, result
 

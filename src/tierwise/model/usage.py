@@ -24,7 +24,7 @@ from typing import Final
 import msgspec
 from msgspec.structs import replace
 
-__all__ = ["NO_USAGE", "Prepaid", "UsageMemory", "UsageOwner", "UsageState", "fraction_of_growth", "grown"]
+__all__ = ["NO_USAGE", "Prepaid", "Standing", "UsageMemory", "UsageOwner", "UsageState", "fraction_of_growth", "grown"]
 
 UsageOwner = tuple[str, str]
 """A queue, and a namespace of its jobs; "" for what is left of namespaces that are not kept apart any more."""
@@ -55,6 +55,14 @@ class Prepaid(msgspec.Struct, frozen=True, array_like=True):
     until: float
 
 
+class Standing(msgspec.Struct, frozen=True):
+    """How a queue stands beside its siblings: its part of their usage, its share by weight, and both compared."""
+
+    used: float
+    share: float
+    ratio: float  # 1 is its share; usage that nobody had counts for all
+
+
 class UsageState(msgspec.Struct, frozen=True):
     """Usage as it is remembered after a cycle."""
 
@@ -68,6 +76,7 @@ class UsageState(msgspec.Struct, frozen=True):
     writes: int = 0  # how often the record was written, by whoever did it
     since: float = 0.0  # since when usage is remembered, in seconds since the epoch
     resets: Mapping[str, float] = {}  # by queue: when its usage was last forgotten
+    standings: Mapping[str, Standing] = {}  # by queue, as the cycle has found them; they are not written down
 
     def now(self, at: float) -> UsageState:
         """A copy at a later moment: all that was held since then is charged."""

@@ -89,6 +89,10 @@ _SCHEDULER: Final[Mapping[str, str]] = {
     "gauge tierwise_idle_room_node_hours namespace queue": (
         "Node-hours that were kept idle for them, less what has been paid back of their share."
     ),
+    "gauge tierwise_queue_used_ratio queue": (
+        "Usage of a queue that is remembered, divided by its share: above 1 it goes after others."
+    ),
+    "gauge tierwise_queue_used_share queue": "Its part of what it and its siblings have used of late.",
     "gauge tierwise_suspected_nodes": (
         "Nodes that all jobs use last, as pods of several namespaces have failed to start there."
     ),
@@ -200,6 +204,7 @@ class Metrics(DeclaredMetrics):
         self._rejections(snapshot, report)
         self._idle_room(report)
         self._kept_records(snapshot)
+        self._shares(report)
         self._waiting_claims(snapshot, report)
         for failure in report.failures:
             self.count("tierwise_plugin_failures_total", failure.plugin, failure.point, by=failure.times)
@@ -232,6 +237,14 @@ class Metrics(DeclaredMetrics):
         for owner, account in report.turns.idle.accounts.items():
             self.set("tierwise_idle_room_nodes", account.nodes, *owner)
             self.set("tierwise_idle_room_node_hours", account.spent / 3600, *owner)
+
+    def _shares(self, report: CycleReport) -> None:
+        """How queues stand beside their siblings, where the profile remembers usage."""
+        for name in ("tierwise_queue_used_ratio", "tierwise_queue_used_share"):
+            self.clear(name)
+        for queue, queue_standing in report.turns.usage.standings.items():
+            self.set("tierwise_queue_used_ratio", queue_standing.ratio, queue)
+            self.set("tierwise_queue_used_share", queue_standing.used, queue)
 
     def _kept_records(self, snapshot: Snapshot) -> None:
         """Figures of what is remembered of pods that are gone, where the profile has it remembered."""

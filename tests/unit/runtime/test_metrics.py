@@ -55,6 +55,8 @@ def _all() -> CollectorRegistry:
     metrics.slow_writes({"default": (2, 3.0)})
     for name in ("tierwise_idle_room_nodes", "tierwise_idle_room_node_hours"):
         metrics.set(name, 3, "default", "default")
+    for name in ("tierwise_queue_used_ratio", "tierwise_queue_used_share"):
+        metrics.set(name, 1, "default")
     metrics.set("tierwise_told_later", 2, "events")
     metrics.set("tierwise_told_later_seconds", 3.0, "events")
     metrics.count("tierwise_effects_total", "Bind", "true")

@@ -95,10 +95,19 @@ def _words(plugin: str, key: Sequence[float], now: float) -> str:
             if number == inf:
                 return "none"
             return f"until {clock_text(number, now)}"
+        case "fairshare":
+            return _fair_words(key)
         case "drf":
             return f"share {number:.3f}"
         case _:
             return ", ".join(f"{part:g}" for part in key)
+
+
+def _fair_words(key: Sequence[float]) -> str:
+    """Why usage puts a job where it is."""
+    if not key[0]:
+        return "has waited for the bound: goes first"
+    return f"used {key[1]:.2f} of its part" if key[0] == 1.0 else "-"
 
 
 def queue_lines(page: Page, queue_places: Sequence[Place], now: float) -> list[Text]:

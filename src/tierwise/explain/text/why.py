@@ -9,6 +9,7 @@ import msgspec
 
 from tierwise.api.codec import Raw
 from tierwise.api.volcano import PodGroup
+from tierwise.explain.fair_shares import share_line
 from tierwise.explain.naming import ObjectNames, decision_title
 from tierwise.explain.obstacles import Obstacle, obstacle_lines, obstacles_wire
 from tierwise.explain.page import Page, Text, count, wrapped
@@ -73,6 +74,8 @@ def why_lines(page: Page, answer: PodExplanation) -> list[Text]:
         body += obstacle_lines(page, answer.obstacles)
         body += short_lines(page, answer.sets)
         body += advice_lines(page, rejection.reason.code)
+        line = share_line(answer.report, job)
+        body += wrapped(Text(line), page.width, first="    ", rest="      ") if line else []
     else:
         title.append(" waits; no cycle has looked for a place yet")
     lines = [*wrapped(title, page.width, rest="    "), *body]
@@ -103,6 +106,7 @@ def why_wire(answer: PodExplanation) -> Raw:
         **rejection_wire(waits),
         **obstacles_wire(answer.obstacles),
         **sets_wire(answer.sets),
+        **({"share": line} if job is not None and (line := share_line(answer.report, job)) else {}),
         **(advice_wire(waits.reason.code) if waits is not None else {}),
         **({"message": answer.text} if answer.text else {}),
         "clusterSays": answer.said,
