@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.support.shares import HOUR, Demand, SharedSite, remembers
 from tests.support.sight import saw, sees
@@ -20,6 +20,7 @@ def _site(plugins: tuple[str, ...], queues: dict[str, Demand], **settings: Any) 
 
 
 @sees(moved=1)
+@settings(max_examples=5)
 @given(plugins=PLUGINS, weights=WEIGHTS, alone=st.integers(0, 24))
 def test_long_run_shares_come_to_the_weights(plugins: tuple[str, ...], weights: list[int], alone: int) -> None:
     """The first queue had the site for itself for some hours; three half-lives later a day is shared by weight."""
@@ -37,6 +38,7 @@ def test_long_run_shares_come_to_the_weights(plugins: tuple[str, ...], weights: 
         assert abs(site.share(f"q{i}") - weight / sum(weights)) < 0.08
 
 
+@settings(max_examples=5)
 @given(plugins=PLUGINS, alone=st.integers(16, 40))
 def test_an_idle_queue_regains_its_place_in_about_a_half_life(plugins: tuple[str, ...], alone: int) -> None:
     """The other had everything: within two half-lives both have used the same, as far as it counts."""
@@ -54,6 +56,7 @@ def test_an_idle_queue_regains_its_place_in_about_a_half_life(plugins: tuple[str
     assert 0.4 < late < 0.6
 
 
+@settings(max_examples=5)
 @given(plugins=PLUGINS, parts=st.integers(2, 4))
 def test_nobody_gains_by_splitting_jobs(plugins: tuple[str, ...], parts: int) -> None:
     """One queue runs jobs of several nodes, the other the same in single ones."""
@@ -69,6 +72,7 @@ def test_nobody_gains_by_splitting_jobs(plugins: tuple[str, ...], parts: int) ->
     assert site.share("split") < 0.5 + 0.1
 
 
+@settings(max_examples=5)
 @given(plugins=PLUGINS)
 def test_nobody_gains_by_other_names(plugins: tuple[str, ...]) -> None:
     """Names that sort first, and a new one for each job."""
@@ -83,6 +87,7 @@ def test_nobody_gains_by_other_names(plugins: tuple[str, ...]) -> None:
     assert abs(site.share("b") - 0.5) < 0.05
 
 
+@settings(max_examples=5)
 @given(plugins=PLUGINS)
 def test_nobody_gains_by_cancelling(plugins: tuple[str, ...]) -> None:
     """One cancels and submits again in every cycle, the other runs its jobs to the end."""
@@ -95,6 +100,7 @@ def test_nobody_gains_by_cancelling(plugins: tuple[str, ...]) -> None:
     assert site.share("churns") < 0.5 + 0.05
 
 
+@settings(max_examples=5)
 @given(plugins=PLUGINS, nodes=st.integers(2, 3))
 def test_a_wide_gang_starts_within_its_bound(plugins: tuple[str, ...], nodes: int) -> None:
     """At a load above one, with reservations: a gang that waits beside a stream of single pods."""
