@@ -82,7 +82,8 @@ def _implied(snapshot: Snapshot, profile: Profile) -> Iterator[PluginChoice]:
 
 
 def _amounts(snapshot: Snapshot, listed: Collection[str]) -> Iterator[PluginChoice]:
-    if "amounts" not in listed and any(tree.amounts for tree in snapshot.trees()):
+    others = snapshot.alternate_topologies.values()
+    if "amounts" not in listed and (snapshot.topology.amounts or any(tree.topology.amounts for tree in others)):
         yield PluginChoice("amounts")
 
 
