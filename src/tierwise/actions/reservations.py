@@ -110,7 +110,7 @@ class _Timeline:
 
     @cached_property
     def _shapes(self) -> list[Shape]:
-        """The shape of each task, in the same order."""
+        """Shape of every task of the runs, in the order of the runs and of the tasks in them."""
         return [shape for run in self.runs for shape, _ in run.tasks]
 
     @cached_property

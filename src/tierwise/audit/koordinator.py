@@ -38,7 +38,7 @@ class AuditedGang(msgspec.Struct):
         return f"{'PodGroup' if self.record is not None else 'Gang'} {self.key}"
 
     def standing(self) -> list[Pod]:
-        """Pods that count."""
+        """Pods that hold a node and are not being deleted, and pods that succeeded."""
         return [pod for pod in self.pods if counts(pod)]
 
     def partners(self) -> list[str]:

@@ -183,7 +183,10 @@ def _labelled(objects: Objects, fabric: str, level: str) -> list[frozenset[str]]
 
 
 def _named(objects: Objects) -> dict[str, str]:
-    """The fabrics that declarations of other trees say to be, and the names of these trees."""
+    """By name of a fabric, the tree that declares it.
+
+    Topologies of Koordinator, KAI and Kueue declare one by an annotation.
+    """
     layered = objects.every(ClusterNetworkTopology).get("default")
     carriers = {fabric_of(layered.metadata): "ClusterNetworkTopology"} if layered is not None else {}
     for name, kai_topology in objects.every(KaiTopology).items():

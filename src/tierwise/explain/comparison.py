@@ -267,7 +267,7 @@ def _totals(outcome: Outcome, states: Mapping[str, JobState]) -> Totals:
 
 
 def comparison_wire(comparison: Comparison) -> Raw:
-    """The same for programs: without names and places, which are for people."""
+    """A comparison as JSON, without the names and places that are made for people."""
     wire: dict[str, Any] = msgspec.to_builtins(comparison)
     for change in wire["jobs"]:
         del change["name"]

@@ -144,7 +144,7 @@ def _tier(snapshot: Snapshot, tier: int) -> str:
 
 
 def slots_wire(snapshot: Snapshot, tree: AlternateTopology | None = None) -> Raw:
-    """The same for programs."""
+    """Free slots by tier and gang size as JSON, and what the last gangs took."""
     free = free_slots(snapshot, tree=tree)
     topology = tree.topology if tree is not None else snapshot.topology
     lost: list[Raw] = [

@@ -80,7 +80,7 @@ def _of_group(job: Job, key: str) -> str:
 
 
 def _bare(job: Job) -> str:
-    """The same without the namespace "default"."""
+    """Name of a job without the namespace "default"."""
     return " + ".join(name.removeprefix("default/") for name in full_name(job).split(" + "))
 
 
@@ -108,7 +108,7 @@ def tier_label(topology: Topology, tier: int) -> str:
 
 
 def tier_title(topology: Topology, tier: int) -> str:
-    """The same in a sentence: "tier 1 (rack)"."""
+    """A tier as it reads in a sentence: "tier 1 (rack)"."""
     number, _, name = tier_label(topology, tier).partition(" ")
     if name:
         return f"tier {number} ({name})"

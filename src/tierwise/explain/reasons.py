@@ -37,7 +37,7 @@ class Described(NamedTuple):
     cells: dict[str, str]
 
     def plain(self, column: str) -> str:
-        """A cell without marks."""
+        """Text of a cell, without the marks of links and code."""
         return _LINK.sub(r"\1", self.cells[column]).replace("`", "")
 
 
@@ -77,7 +77,7 @@ def described_wire(code: str) -> Raw:
 
 
 def described_lines(page: Page, code: str) -> list[Text]:
-    """The same for people."""
+    """All rows of docs/reference/reasons.md about a code, as lines of text."""
     lines = [Text(code, "bold")]
     for row in described(code):
         lines += [*_indented(page, f"{row.section}: {row.plain('Means')}"), *_advised(page, row)]
@@ -90,7 +90,7 @@ def advice_wire(code: str) -> Raw:
 
 
 def advice_lines(page: Page, code: str) -> list[Text]:
-    """The same for people."""
+    """What to do about a reason with this code, as lines of text; empty for an unknown code."""
     return [line for row in described(code)[:1] for line in _advised(page, row)]
 
 

@@ -38,7 +38,7 @@ def scarce(snapshot: Snapshot) -> str:
 
 
 def scarce_of(totals: Mapping[str, int]) -> str:
-    """The same by what all nodes have together."""
+    """The scarce resource, given the amount of each resource that all nodes have together."""
     candidates = []
     for name, total in totals.items():
         if "/" in name and total > 0 and nominal(name) and _ACCELERATOR.search(name):

@@ -559,7 +559,7 @@ def least(panel: Panel, rule: AnyRule) -> Answer:
 
 
 def most_of_each(panel: Panel, rule: AnyRule) -> Answer:
-    """The most for each of them."""
+    """Entry by entry, the highest number that any plugin gives."""
     return _folded(panel, rule, np.maximum)
 
 
@@ -666,7 +666,7 @@ def proposals(panel: Panel, rule: AnyRule) -> Answer:
 
 
 def limit_once(panel: Panel, _: AnyRule) -> Answer:
-    """The first that sets one decides; asked once for each gang."""
+    """The limit of the first plugin that sets one. Plugins are asked once for each gang."""
     space_of, space_by_gang = _spaces(panel)
 
     def ask(gang: Job | SubJob) -> int | None:

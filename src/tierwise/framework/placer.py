@@ -626,7 +626,7 @@ class KeptScores:
 
     @cached_property
     def _leaf(self) -> Ints:
-        """By row, its leaf."""
+        """Number of the innermost domain of each row."""
         leaf: Ints = begins(self._cycle.topology.leaf).cumsum() - 1
         return leaf
 

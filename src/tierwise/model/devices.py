@@ -119,7 +119,7 @@ class DeviceTable(msgspec.Struct, frozen=True, eq=False):
 
     @property
     def foreign(self) -> Ints:
-        """1 where such a claim is not held by a running pod alone: no eviction makes the device free."""
+        """By device, 1 where its claim is not held by a running pod alone, so that no eviction frees it."""
         return np.asarray(self.marks[2])
 
 

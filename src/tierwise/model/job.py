@@ -71,7 +71,7 @@ class NodeGroups(msgspec.Struct, frozen=True):
     avoided: tuple[str, ...] = ()
 
     def any(self) -> bool:
-        """Whether it says anything."""
+        """Whether any of the four lists of node groups has an entry."""
         return bool(self.required or self.preferred or self.forbidden or self.avoided)
 
     def opens(self, group: str) -> bool:

@@ -197,7 +197,10 @@ class _Draft(msgspec.Struct):
         return chain
 
     def _adopt(self, inner: str, outer: str) -> bool:
-        """Hang `inner` below `outer` where it is contained without being named as a member."""
+        """Hang `inner` below `outer` if `outer` contains its nodes but does not name it.
+
+        Returns whether that was done.
+        """
         top = self.chain(inner)[-1]
         fits = self.declared[top].tier < self.declared[outer].tier
         if len(self.chain(inner)) + len(self.chain(outer)) > DEPTH:

@@ -254,7 +254,10 @@ def _look(cycle: Cycle, job: Job, demand: Demand, group: Ints, *, is_begun: bool
 
 
 def _refused(cycle: Cycle, job: Job, looked: Tried) -> Tried:
-    """The same where everything seems to fit by counting and the search found no place: what it came across."""
+    """The looked-at tier with what the search met, where counting alone finds room for all pods.
+
+    Unchanged where counting does not.
+    """
     if looked.fits < looked.asked:
         return looked
     domain = cycle.topology.index[looked.best]

@@ -58,7 +58,7 @@ class Candidates(msgspec.Struct, frozen=True):
     others: dict[str, float] = {}  # the scores of all domains of every gradient, where they can be told
 
     def settled(self, topology: Topology, decision: Decision | None, sub: SubJob | None = None) -> Candidates:
-        """The same with the domain first that was chosen for a gang, or for one sub-group of it."""
+        """These candidates with the domain first that was chosen for a gang, or for one of its sub-groups."""
         placed = decision.placed if decision is not None else ()
         rows = [part.rows for part in placed if sub is None or part.sub.number == sub.number]
         if decision is None or not rows or not (self.scores or decision.action == "allocate"):
@@ -103,7 +103,7 @@ class PodInspection(msgspec.Struct, frozen=True):
         return _limited(self.job, self.sub) is self.sub
 
     def after(self, snapshot: Snapshot, report: CycleReport) -> PodInspection:
-        """The same with the candidate first that its cycle has chosen."""
+        """This inspection with the candidate first that the cycle has chosen for the pod."""
         sub = self.sub if self.in_sub_group else None
         decisions = (decision for decision in report.decisions if decision.job.key == self.job.key)
         decision = next(
@@ -351,7 +351,7 @@ def _held(cycle: Cycle, job: Job, task_group: TaskGroup, gradient: Ints) -> Orde
 
 
 def _sums(cycle: Cycle, job: Job, demand: Demand, gradient: Ints) -> Order:
-    """The same for all that is asked of a job with sub-groups."""
+    """Candidates that hold all that is asked of a job with sub-groups, in the order of their scores."""
     domains, scores = list[int](), list[float]()
     for domain in gradient.tolist():
         with cycle.ledger.statement():

@@ -102,7 +102,7 @@ class _Never(msgspec.Struct, frozen=True):
     subjects: tuple[str, ...]  # the gang that it was found out with, and its parts
 
     def of(self, subjects: tuple[str, ...]) -> Rejection | None:
-        """The same of another gang of the kind."""
+        """The verdict for another gang of the same kind, with the names of its own sub-groups."""
         if self.told is None or not self.told.children or subjects == self.subjects:
             return self.told
         names = dict(zip(self.subjects, subjects, strict=True))

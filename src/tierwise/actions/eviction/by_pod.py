@@ -322,7 +322,7 @@ def at_least(prices: node_costs.NodeCosts, rates_by_row: Ints, span: slice, coun
 
 
 def fewest_in_multiples(prices: node_costs.NodeCosts, domain: int, count: int, quanta: Quanta) -> Ints | None:
-    """The same below a domain where tasks come in multiples."""
+    """Number of tasks on each row below a domain, at the lowest price, in multiples. None where they do not fit."""
     return _Nested(prices, quanta, count).deal(domain)
 
 

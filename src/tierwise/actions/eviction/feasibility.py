@@ -143,7 +143,7 @@ class Quotas:
         return allowed
 
     def allow_without(self, freed: bytes) -> bool:
-        """The same, by what the victims hold together."""
+        """Whether quotas allow the gang its minimum, given the amounts that its victims hold together."""
         allowed = self._known.get(freed)
         if allowed is None:
             cycle = self._cycle
@@ -310,7 +310,10 @@ class _Counted(Feasibility):
         return _fewest(self._quotas_allow, victims, start, room)
 
     def _fewest_together(self, victims: Ints, start: Ints) -> int | None:
-        """The same for one shape, wherever its tasks stand: by how much the room of each row grows with each part."""
+        """How many parts from the front are enough for tasks of one shape, wherever they run; None where all are not.
+
+        It adds up by how much the room of each row grows with each part.
+        """
         ask = self._only
         missing = ask.size * self._groups - int(self._room(self._free, ask).sum())
         if missing <= 0:
@@ -375,7 +378,7 @@ class _Counted(Feasibility):
         return int(whole_groups.sum()) == self._groups and not further_tasks.any()
 
     def _in_front(self, victims: Ints, start: Ints, fixed: Ints, enough: Callable[[Ints], bool]) -> int:
-        """How many parts in front can all stay beside the fixed victims."""
+        """How many parts from the front need not be evicted, once the fixed victims and all parts behind them are."""
         low, high = 0, len(start)  # `low` can stay, `high` cannot
         while high - low > 1:
             middle = (low + high) // 2

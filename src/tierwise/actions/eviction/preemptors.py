@@ -65,9 +65,9 @@ class Evictor(ABC):
         """Evict for a starving job and nominate it, or say why not."""
 
     def serve_safely(self, job: Job) -> None:
-        """The same where a plugin may fail, or the job may use no more steps: then the job is not served.
+        """Evict for a job, unless a plugin fails or the job has no steps left.
 
-        Where it had a whole budget of steps, it is not served again until room grows.
+        A job that used a whole budget of steps is not served again until room grows.
         """
         steps = self._cycle.steps
         refusals = self._cycle.refusals.standing

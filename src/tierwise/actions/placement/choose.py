@@ -136,7 +136,7 @@ class Order(msgspec.Struct):
         return np.lexsort([key for _, key in reversed(self.terms)]) if self.terms else np.arange(len(self.domains))
 
     def of(self, positions: Ints) -> Order:
-        """The same of some positions alone."""
+        """This order of the domains at some positions only."""
         return Order(
             self.domains[positions], self.scores[positions], [(term, key[positions]) for term, key in self.terms]
         )

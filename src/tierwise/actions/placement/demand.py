@@ -644,7 +644,7 @@ class _Choice:
         self._cycle.report.search_counts.cut += bool(stack)
 
     def _kind(self, sub: SubJob) -> tuple[object, ...]:
-        """The same for sub-jobs that may stand for each other."""
+        """A key that is equal for sub-jobs which may replace each other."""
         own_number = sub.number if self._cycle.ledger.placed_rows(sub) is not None else -1
         left_by_shape = tuple(
             (p.pod_set.shape.number, p.pod_set.role_number, p.left) for p in self._remaining_by_sub[sub.number]
@@ -758,7 +758,7 @@ class _Choice:
 
 
 def _fewer(options: Sequence[Sequence[int]], numbers: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
-    """The same numbers with the next smaller option in place of one of them."""
+    """Copies of these numbers, each with one number replaced by its next smaller option."""
     for i, number in enumerate(numbers):
         if number:
             yield (*numbers[:i], max(n for n in options[i] if n < number), *numbers[i + 1 :])

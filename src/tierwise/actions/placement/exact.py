@@ -472,7 +472,11 @@ class _Stated:
         return self._by_limit.setdefault(widest.tobytes(), place)
 
     def _on_trees(self, gang: Job | SubJob, number: int) -> tuple[Ints | None, tuple[tuple[Ints, int], ...]]:
-        """The same of limits on several trees: what their domains have in common, and the domains to be spread over."""
+        """Place and spreads of a gang with limits on several trees.
+
+        The place is a number by row, -1 where the limits exclude the row, or None without a limit; a spread is a domain
+        by row, with how many domains are still missing.
+        """
         assert self._limits is not None, "whoever asks knows"
         limits = self._limits.of(gang, number)
         placed_rows = self._limits.rows(gang)
@@ -632,9 +636,9 @@ class _Stated:
         return None
 
     def _orders(self, tasks: list[_Tasks]) -> Iterator[list[_Tasks]]:
-        """The same tasks, one shape after the other: with rules between them the order may decide what is let in.
+        """Orders of the tasks in which to place them, one shape after the other.
 
-        Of those that found a place, the ones go first that stand where none does that they look for.
+        Rules between pods may let a task in only after another one, so tasks that look for others come behind these.
         """
         if not self._rules.records:
             yield tasks

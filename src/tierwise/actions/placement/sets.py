@@ -265,7 +265,7 @@ class Sets:
 
     @contextmanager
     def serving(self, job: Job) -> Iterator[None]:
-        """The same inside, and as it was behind that."""
+        """Serve a job inside; behind it the job that was served before is served again."""
         before = self._served
         self.serve(job)
         try:

@@ -148,7 +148,7 @@ class Spares:
         return self._kept.values()
 
     def open_all(self) -> None:
-        """Open all of them, inside a statement that is undone."""
+        """Release the room of all kept spares on the ledger. The caller undoes it with its statement."""
         for shape, rows, counts in self._kept.values():
             self._cycle.ledger.set_aside(shape, rows, -counts)
 

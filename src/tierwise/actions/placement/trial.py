@@ -266,7 +266,7 @@ def fill(cycle: Cycle, job: Job, task_group: TaskGroup, domain: int, pools: tupl
 
 
 def largest_first(cycle: Cycle, task_group: TaskGroup) -> TaskGroup:
-    """The same task group with its largest tasks first, because these fit the fewest nodes."""
+    """The task group with its largest tasks first, because these fit the fewest nodes."""
     order = sorted(task_group.remaining, key=lambda p: by_size(cycle, p.pod_set.shape))
     return replace(task_group, remaining=tuple(order))
 
@@ -382,7 +382,7 @@ def _fit_tied(
 
 
 def _founders_first(task_group: TaskGroup, founders: frozenset[int]) -> TaskGroup:
-    """The same task group with the tasks first that others look for."""
+    """The task group with the tasks first that other tasks look for."""
     order = sorted(task_group.remaining, key=lambda p: p.pod_set.shape.number not in founders)
     return replace(task_group, remaining=tuple(order))
 

@@ -414,7 +414,7 @@ def _pipeline(spec: GatherSpec, total: int) -> int:
 
 
 def _constraint(gather: Gather | None) -> Constraint | None:
-    """The same as a limit: hard where a layer must not be crossed (the plugin finds the tightest), else soft."""
+    """The network limit of a gang: hard where it must gather in a layer, else soft; None where it asks for none."""
     if gather is None or gather.fault:
         return None
     if not gather.within:

@@ -21,7 +21,7 @@ def feature_lines(page: Page, profile: Profile) -> list[Text]:
 
 
 def feature_wire(profile: Profile) -> Raw:
-    """The same for programs."""
+    """The feature gates and whether each is on, as JSON."""
     return {
         "features": [
             {

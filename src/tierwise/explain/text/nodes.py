@@ -124,5 +124,5 @@ def nodes_lines(page: Page, title: str, resource: str, states: Sequence[NodeStat
 
 
 def nodes_wire(title: str, resource: str, states: Sequence[NodeStates]) -> Raw:
-    """The same for programs."""
+    """The states of nodes by group, as JSON."""
     return {"by": title, "resource": resource, "states": [msgspec.to_builtins(node_state) for node_state in states]}

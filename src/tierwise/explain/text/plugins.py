@@ -87,7 +87,7 @@ def _section(page: Page, checked: CheckedPlugin) -> list[Text]:
 
 
 def plugin_wire(plugins: Sequence[CheckedPlugin]) -> Raw:
-    """The same for programs."""
+    """The installed plugins with their points and arguments, as JSON."""
     return {
         "plugins": [
             {

@@ -151,7 +151,7 @@ def queue_lines(page: Page, queue_places: Sequence[Place], now: float) -> list[T
 
 
 def queue_wire(queue_places: Sequence[Place]) -> Raw:
-    """The same for programs."""
+    """The waiting jobs by queue and place, as JSON."""
     jobs = [msgspec.to_builtins(place) for place in queue_places]
     for job in jobs:
         del job["name"]

@@ -186,7 +186,7 @@ def partition_lines(
 
 
 def jobs_wire(progress_of_jobs: Sequence[JobProgress]) -> Raw:
-    """The same for programs; pods by themselves are no jobs."""
+    """Progress of every job by its path, as JSON; pods without a podGroup are left out."""
     return {progress.path: dict(_wire(progress)) for progress in progress_of_jobs if not progress.lone}
 
 
@@ -227,7 +227,7 @@ def frame(page: Page, view: View, height: int, note: str = "") -> list[Text]:
 
 
 def outcome_lines(page: Page, view: View) -> list[Text]:
-    """What became of everything."""
+    """The last page of a simulated run: a summary, jobs, partitions, waiting jobs and problems."""
     progress_of_jobs = job_progress(view.objects, view.snapshot, view.places)
     title = Text.assemble(_tally(progress_of_jobs), f" after {lasted(view.at)}; {count(view.cycles, 'cycle')}")
     if view.circling:

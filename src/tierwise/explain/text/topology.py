@@ -128,7 +128,7 @@ def _moves(page: Page, moves: Sequence[Move]) -> list[Text]:
 
 
 def changes_wire(changes: Changes) -> Raw:
-    """The same for programs; docs/reference/json.md describes it."""
+    """The differences between two trees of hyperNodes as JSON, as docs/reference/json.md describes it."""
     return {
         "equal": changes.none,
         "create": [_change(change) for change in changes.created],

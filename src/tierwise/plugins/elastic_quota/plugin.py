@@ -152,7 +152,7 @@ class ElasticQuotaPlugin:
         return np.where(is_enclosed, 0, result)
 
     def protect(self, preemptor: points.Preemptor, victims: Ints) -> Bools:
-        """Everybody, where a job of the default quota would evict within it."""
+        """Protects all victims if the preemptor is in the default quota and would evict inside it; else none."""
         inside = preemptor.purpose is points.Purpose.PREEMPT and not preemptor.across
         column = self._index.get(preemptor.job.queue, -1)
         outside = column < 0 or not self.tree.inside[column]

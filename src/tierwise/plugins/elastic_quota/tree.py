@@ -234,7 +234,7 @@ def _totals(snapshot: Snapshot, ledger: Ledger, inside: Bools) -> dict[tuple[str
 
 
 def _to_share(snapshot: Snapshot, ledger: Ledger, inside: Bools) -> Ints:
-    """What the cluster has besides what pods outside all trees hold."""
+    """By resource, what all nodes have less what pods outside of all quota trees hold."""
     to_share: Ints = total(snapshot.nodes) - ledger.queue_used[:, ~inside].sum(axis=1)
     pods_outside = rows_by_shape(snapshot.nodes, snapshot.others, Status.RUNNING)
     for number, rows in (*pods_outside.items(), *snapshot.standing.items()):

@@ -31,7 +31,7 @@ class TopologicalSort:
         self._places = self._fill(view.jobs)
 
     def job_key(self, job: Job) -> tuple[float, ...]:
-        """Its place, behind the priority of the job that the place is of."""
+        """Sort key of a job: priority and place in line, which jobs of one AppGroup share out by its dependencies."""
         return self._places[job.number]
 
     def complaints(self) -> Iterable[tuple[Task, Reason]]:
