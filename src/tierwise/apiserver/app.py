@@ -121,6 +121,13 @@ async def _old_openapi(request: web.Request) -> web.Response:
     return _body(openapi.V2_JSON)
 
 
+def _fits_scope(place: Place) -> bool:
+    """Whether a place names a namespace where its kind is in one, and none elsewhere."""
+    if place.served.namespaced:
+        return bool(place.namespace or not place.name)
+    return not place.namespace
+
+
 async def _openapi(request: web.Request) -> web.Response:
     parts = request.match_info["path"].split("/")
     place = ("", "")
@@ -237,7 +244,7 @@ class _Server:
         if served is None:
             raise ApiFailure(404, "NotFound", "the server could not find the requested resource")
         place = Place(served, match["core"] or match["version"], match["namespace"] or "", match["name"] or "")
-        if (place.namespace and not served.namespaced) or (place.name and served.namespaced and not place.namespace):
+        if not _fits_scope(place):
             raise ApiFailure(404, "NotFound", "the server could not find the requested resource")
         if match["sub"]:
             return await self._sub_resource(request, place, match["sub"])

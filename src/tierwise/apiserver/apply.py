@@ -9,7 +9,7 @@ cluster's own controllers write belongs to no one.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeGuard
 
 import msgspec
 
@@ -217,6 +217,11 @@ def _keys_of(served: ServedKind) -> Keys:
     return defined
 
 
+def _is_list_of_objects(value: object) -> TypeGuard[list[Raw]]:
+    """Whether a value is a list of one object or more."""
+    return isinstance(value, list) and bool(value) and all(isinstance(item, dict) for item in value)
+
+
 def _leaves(value: object, path: Path, keys: Keys, work: Work) -> Iterator[tuple[Path, object]]:
     """Every field that is a value of its own, in the order in which they are written."""
     work.take(len(path))
@@ -226,7 +231,7 @@ def _leaves(value: object, path: Path, keys: Keys, work: Work) -> Iterator[tuple
             if step not in _OWN and inner is not None:
                 yield from _leaves(inner, step, keys, work)
         return
-    if isinstance(value, list) and value and all(isinstance(item, dict) for item in value):
+    if _is_list_of_objects(value):
         by = keys(path, value)
         if by and all(key in item for item in value for key in by):
             for item in value:

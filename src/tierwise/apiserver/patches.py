@@ -122,15 +122,24 @@ def _edited(
             return {**raw, step: _edited(_at(raw, [step]), tail, work, value, insert=insert, remove=remove)}
         return {name: inner for name, inner in raw.items() if name != step} | ({} if remove else {step: value})
     if isinstance(raw, list):
-        end = step == "-" and insert and not tail
-        index = len(raw) if end else _index(step)
-        if index is None or index >= len(raw) + (insert and not tail):
-            raise _impossible(f"{step[:300]} is not an index of the list")
-        if tail:
-            inner = _edited(raw[index], tail, work, value, insert=insert, remove=remove)
-            return [*raw[:index], inner, *raw[index + 1 :]]
-        return [*raw[:index], *([] if remove else [value]), *raw[index + (not insert) :]]
+        return _edited_list(raw, steps, work, value, insert=insert, remove=remove)
     raise _impossible(f"there is nothing at {step}")
+
+
+def _edited_list(
+    raw: list[Json], steps: Sequence[str], work: Work, value: Json, *, insert: bool, remove: bool
+) -> list[Json]:
+    """A copy of a list, edited as `_edited` says; fails where the first step is not an index of it."""
+    step = steps[0]
+    tail = steps[1:]
+    end = step == "-" and insert and not tail
+    index = len(raw) if end else _index(step)
+    if index is None or index >= len(raw) + (insert and not tail):
+        raise _impossible(f"{step[:300]} is not an index of the list")
+    if tail:
+        inner = _edited(raw[index], tail, work, value, insert=insert, remove=remove)
+        return [*raw[:index], inner, *raw[index + 1 :]]
+    return [*raw[:index], *([] if remove else [value]), *raw[index + (not insert) :]]
 
 
 def _index(step: str) -> int | None:
@@ -172,29 +181,33 @@ def strategic_patch(raw: Raw, patch: Raw, work: Work | None = None) -> Raw:
     if directive == "delete":
         return {}
     result = _retained(raw, patch, work)
-    for name, value in patch.items():
+    for name in patch:
         if name.startswith(_REMOVED):
             field = name.removeprefix(_REMOVED)
             dropped = _listed(patch, name)
             items = _items(result, field)
             work.take(len(items) * len(dropped))
             result[field] = [item for item in items if item not in dropped]
-        elif name.startswith("$"):
-            continue
-        elif value is None:
-            result.pop(name, None)
-        elif isinstance(value, dict):
-            current = result.get(name)
-            if _directive(value) == "delete":
-                result.pop(name, None)
-            else:
-                result[name] = strategic_patch(current if isinstance(current, dict) else {}, value, work)
-        elif isinstance(value, list):
-            result[name] = _merged(name, _items(result, name), value, work)
-        else:
-            result[name] = value
+        elif not name.startswith("$"):
+            _patch_field(result, name, patch[name], work)
     _put_in_order(result, raw, patch)
     return result
+
+
+def _patch_field(result: Raw, name: str, value: object, work: Work) -> None:
+    """Change one field of an object: None removes it, objects are patched, lists are merged."""
+    if value is None:
+        result.pop(name, None)
+    elif isinstance(value, dict):
+        current = result.get(name)
+        if _directive(value) == "delete":
+            result.pop(name, None)
+        else:
+            result[name] = strategic_patch(current if isinstance(current, dict) else {}, value, work)
+    elif isinstance(value, list):
+        result[name] = _merged(name, _items(result, name), value, work)
+    else:
+        result[name] = value
 
 
 def _put_in_order(result: Raw, raw: Raw, patch: Raw) -> None:

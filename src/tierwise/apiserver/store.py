@@ -116,6 +116,12 @@ class ServedCluster(EmbeddedCluster):
             uid = record.metadata.uid or made_up_uid(key.kind, key.namespace, key.name)
             raw = self._stamped(key, {**raw, "metadata": {**meta_of(raw), "uid": uid}}, None)
             found[key] = _with_meta(record, raw), raw
+        self._add_defaults(found)
+        self._objects = port.Objects().updated(found, (), self.version)
+        self._forgotten = self.version
+
+    def _add_defaults(self, found: dict[port.Key, tuple[Object, Raw | None]]) -> None:
+        """Add what every cluster has to these objects: definitions of kinds, namespaces and priority classes."""
         for definition in DEFINITIONS:
             key = port.Key(*DEFINITION, "", definition.name)
             self._aside.setdefault(key, self._stamped(key, established(definition.manifest), None))
@@ -129,8 +135,6 @@ class ServedCluster(EmbeddedCluster):
             if key not in found:
                 raw = self._stamped(key, manifest("scheduling.k8s.io/v1", "PriorityClass", name, value=value), None)
                 found[key] = codec.decode(raw), raw
-        self._objects = port.Objects().updated(found, (), self.version)
-        self._forgotten = self.version
 
     # What is there.
 
@@ -323,22 +327,27 @@ class ServedCluster(EmbeddedCluster):
                 ]
                 added["addresses"] = old_status.get("addresses") or node_addresses
             case port.Key("", "Pod"):
-                added["phase"] = status.get("phase") or "Pending"
-                node = spec.get("nodeName")
-                conditions = status.get("conditions")
-                if node and not any(map(_is_scheduled, conditions if isinstance(conditions, list) else ())):
-                    condition = {"type": "PodScheduled", "status": "True", "lastTransitionTime": stamp(self.now)}
-                    added["conditions"] = by_type(conditions, [condition])
-                if node and added["phase"] == "Running" and not status.get("podIP"):
-                    host = self._host(str(node))
-                    address = host if spec.get("hostNetwork") else old_status.get("podIP") or self._address(10, 128)
-                    added |= {"hostIP": host, "hostIPs": [{"ip": host}]}
-                    added |= {"podIP": address, "podIPs": [{"ip": address}]}
+                added = self._pod_status(spec, status, old_status)
             case _:
                 return raw
         if not added.items() <= status.items():
             return {**raw, "status": {**status, **added}}
         return raw
+
+    def _pod_status(self, spec: Raw, status: Raw, old_status: Raw) -> Raw:
+        """Fields that the status of a pod lacks: its phase, that it is scheduled, and addresses once it runs."""
+        added: Raw = {"phase": status.get("phase") or "Pending"}
+        node = spec.get("nodeName")
+        conditions = status.get("conditions")
+        if node and not any(map(_is_scheduled, conditions if isinstance(conditions, list) else ())):
+            condition = {"type": "PodScheduled", "status": "True", "lastTransitionTime": stamp(self.now)}
+            added["conditions"] = by_type(conditions, [condition])
+        if node and added["phase"] == "Running" and not status.get("podIP"):
+            host = self._host(str(node))
+            address = host if spec.get("hostNetwork") else old_status.get("podIP") or self._address(10, 128)
+            added |= {"hostIP": host, "hostIPs": [{"ip": host}]}
+            added |= {"podIP": address, "podIPs": [{"ip": address}]}
+        return added
 
     def _address(self, octet: int, second: int) -> str:
         """The next address of a network that holds eight million."""

@@ -159,6 +159,15 @@ def _readable(entry: dict[str, object]) -> bool:
     return isinstance(fabric, str) and type(tier) in (int, str) and (spread is None or type(spread) is int)
 
 
+def _levels_of(objects: Objects, fabric: str) -> list[str]:
+    """Node labels of the levels of a Topology of KAI or Kueue, from the outside inwards; none if it does not exist."""
+    group, _, name = fabric.removeprefix("Topology ").partition("/")
+    kai = objects.every(KaiTopology).get(name)
+    kueue = objects.every(KueueTopology).get(name)
+    record = kai if group == "kai.scheduler" else kueue
+    return [entry.node_label for entry in record.spec.levels] if record is not None else []
+
+
 def _labelled(objects: Objects, fabric: str, level: str) -> list[frozenset[str]] | None:
     """The domains of a level that labels make, as sets of nodes; None where the tree is one of hyperNodes."""
     fabric = _named(objects).get(fabric, fabric)
@@ -166,11 +175,7 @@ def _labelled(objects: Objects, fabric: str, level: str) -> list[frozenset[str]]
         chain = layers(objects)
         outwards = list(chain.values())[list(chain).index(level) :] if level in chain else []
     elif fabric.startswith("Topology "):
-        group, _, name = fabric.removeprefix("Topology ").partition("/")
-        kai = objects.every(KaiTopology).get(name)
-        kueue = objects.every(KueueTopology).get(name)
-        record = kai if group == "kai.scheduler" else kueue
-        keys = [entry.node_label for entry in record.spec.levels] if record is not None else []
+        keys = _levels_of(objects, fabric)
         outwards = [(key,) for key in keys[: keys.index(level) + 1]] if level in keys else []
     else:
         return None

@@ -159,21 +159,26 @@ def show_job(run: Run, job: Job, bindings: Mapping[str, str], output: Output, fa
 
 def _job_named(objects: Objects, snapshot: Snapshot, name: str) -> Job:
     """The job of a podGroup, or of the Volcano job whose podGroup it is; InputError where there is none."""
-    from tierwise.api.errors import suggestion
-    from tierwise.dialects.workloads import notes
-    from tierwise.explain.naming import belongs_to, full_name
+    from tierwise.explain.naming import belongs_to
 
     exact = [job for job in snapshot.jobs if job.declared and job.key == name]
     matching = exact or [job for job in snapshot.jobs if job.declared and belongs_to(job, name)]
     if not matching:
-        for key, why in notes(objects):
-            if key.path == name:
-                raise InputError(why, obj=f"{key.kind} {name}")
-        orphan = next(
-            (unknown_group for unknown_group in snapshot.orphans.values() if unknown_group.group == name), None
-        )
-        if orphan is not None:
-            raise InputError(orphan.text)
-        near = suggestion(name, {full_name(job) for job in snapshot.jobs if job.declared})
-        raise InputError(f"there is no such podGroup, and no job that has one{near}", obj=f"PodGroup {name}")
+        raise _no_such_job(objects, snapshot, name)
     return matching[0]
+
+
+def _no_such_job(objects: Objects, snapshot: Snapshot, name: str) -> InputError:
+    """Why no job has a name: its workload makes no pods here, only its pods exist, or the name is wrong."""
+    from tierwise.api.errors import suggestion
+    from tierwise.dialects.workloads import notes
+    from tierwise.explain.naming import full_name
+
+    for key, why in notes(objects):
+        if key.path == name:
+            return InputError(why, obj=f"{key.kind} {name}")
+    for unknown_group in snapshot.orphans.values():
+        if unknown_group.group == name:
+            return InputError(unknown_group.text)
+    near = suggestion(name, {full_name(job) for job in snapshot.jobs if job.declared})
+    return InputError(f"there is no such podGroup, and no job that has one{near}", obj=f"PodGroup {name}")

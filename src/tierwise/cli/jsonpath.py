@@ -78,18 +78,23 @@ def _found(path: str, data: object) -> Iterator[object]:
         if step is None or step.end() == at:
             raise InputError(f'"{path}" is no path such as .jobs[0].start', field="jsonpath")
         at = step.end()
-        name = step[1]
-        index = step[2]
-        quoted = step[3]
-        name = quoted if quoted is not None else name
-        if name is not None:
-            values = [value[name] for value in values if isinstance(value, dict) and name in value]
-        elif index == "*":
-            values = [inner for value in values for inner in _elements(value)]
-        elif index is not None:
-            number = int(index)
-            values = [v[number] for v in values if isinstance(v, list | tuple) and -len(v) <= number < len(v)]
+        values = _stepped(values, step[3] if step[3] is not None else step[1], step[2])
     yield from values
+
+
+def _stepped(values: list[object], name: str | None, index: str | None) -> list[object]:
+    """Entries of some values under a name, at an index, or all of them for "*"; values without them are left out."""
+    entries: list[object] = []
+    for value in values:
+        if name is not None:
+            entries += [value[name]] if isinstance(value, dict) and name in value else []
+        elif index == "*":
+            entries += _elements(value)
+        elif index is None:
+            entries.append(value)
+        elif isinstance(value, list | tuple) and -len(value) <= int(index) < len(value):
+            entries.append(value[int(index)])
+    return entries
 
 
 def _elements(value: object) -> list[object]:

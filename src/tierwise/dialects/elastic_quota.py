@@ -186,10 +186,7 @@ class Quotas:
         is the default quota and nothing limits it, the queue stays, and with it what limits the queue.
         """
         if name in _NO_CHOICE and self.sees(namespace) and (name in self._declared or name == DEFAULT_QUEUE):
-            quota = self.of(pod) if pod is not None else self._by_namespace(namespace) or api.DEFAULT_QUOTA
-            if quota != api.DEFAULT_QUOTA or self._default_is_limited:
-                return quota
-            return name
+            return self._instead_of(name, namespace, pod)
         if name in self._declared or not self._names:
             return name
         found = self._seen(namespace, name)
@@ -210,6 +207,13 @@ class Quotas:
     def _privileged(self, namespace: str) -> bool:
         """Whether pods of a namespace may be in the system quota, which nothing limits."""
         return namespace == _SYSTEM_NAMESPACE or namespace in self._trusted_namespaces
+
+    def _instead_of(self, name: str, namespace: str, pod: Pod | None) -> str:
+        """The quota that counts instead of a queue that always exists; the queue if the default quota has no limit."""
+        quota = self.of(pod) if pod is not None else self._by_namespace(namespace) or api.DEFAULT_QUOTA
+        if quota != api.DEFAULT_QUOTA or self._default_is_limited:
+            return quota
+        return name
 
     def _seen(self, namespace: str, name: str) -> str | None:
         """The queue of the quota of this name that a namespace sees."""

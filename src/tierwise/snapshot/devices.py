@@ -642,6 +642,12 @@ class DeviceReader:
                 return Asked(key=why.encode(), waits=why)
         return self._asks(path, pod, claims, extended)
 
+    def _count_in_sets(self, counts: dict[str, int], bit: int) -> None:
+        """Count a device of this kind in every set that has the kind."""
+        for device_set in self._sets:
+            if device_set.kinds & bit:
+                counts[device_set.name] = counts.get(device_set.name, 0) + 1
+
     def _held(self, path: str) -> Asked:
         counts: dict[str, int] = {}
         claims = self._objects.every(ResourceClaim)
@@ -653,10 +659,7 @@ class DeviceReader:
                 number = self._table.index.get((result.driver, result.pool, result.device), -1)
                 if number < 0 or result.admin_access or result.share_id or not self._usable[number]:
                     continue
-                bit = 1 << int(self._table.kind[number])
-                for device_set in self._sets:
-                    if device_set.kinds & bit:
-                        counts[device_set.name] = counts.get(device_set.name, 0) + 1
+                self._count_in_sets(counts, 1 << int(self._table.kind[number]))
         claimed = self._means.get(path, ())
         domain = self._domain_of(self._pods[path])
         if not claimed and not domain:
@@ -866,6 +869,16 @@ def _plain(request: model.PlannedRequest) -> bool:
     return not (request.all or request.admin or request.sized)
 
 
+def _crossing(counted: Sequence[int]) -> set[int]:
+    """The sets that have devices in common with another one, without one of the two holding the other."""
+    crossing: set[int] = set()
+    for i, kinds_a in enumerate(counted):
+        for kinds_b in counted[i + 1 :]:
+            if kinds_a & kinds_b and kinds_a & kinds_b not in (kinds_a, kinds_b):
+                crossing |= {kinds_a, kinds_b}
+    return crossing
+
+
 def _laminar(counted: Sequence[int], matched: Sequence[int], together: set[frozenset[int]]) -> set[int]:
     """The sets for which counting is exact: any two of them that meet nest, and no other request meets them.
 
@@ -873,10 +886,7 @@ def _laminar(counted: Sequence[int], matched: Sequence[int], together: set[froze
     """
     good = set(counted[:_MOST_SETS])
     bad = {kinds for kinds in counted if kinds not in good or any(kinds & kinds_b for kinds_b in matched)}
-    for i, kinds_a in enumerate(counted):
-        for kinds_b in counted[i + 1 :]:
-            if kinds_a & kinds_b and kinds_a & kinds_b not in (kinds_a, kinds_b):
-                bad |= {kinds_a, kinds_b}
+    bad |= _crossing(counted)
     while True:
         spoilt: set[int] = set()
         for group in together:

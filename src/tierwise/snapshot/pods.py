@@ -42,11 +42,7 @@ class PodFollower:
         moved = followed.moved
         for path, pod in latest.items():
             before = pods.get(path)
-            claims = pod is not None and bool(
-                pod.spec.resource_claims
-                or pod.status.extended_resource_claim_status
-                or (served and has_extended(pod, served))
-            )
+            claims = pod is not None and _has_claims(pod, served)
             if (
                 before is not None
                 and pod is not None
@@ -110,3 +106,10 @@ def _alike(before: Pod, pod: Pod) -> bool:
 def _untold(annotations: Mapping[str, str]) -> dict[str, str]:
     """The annotations but for what comes with a node."""
     return {key: value for key, value in annotations.items() if key not in _TOLD}
+
+
+def _has_claims(pod: Pod, served: Mapping[str, str]) -> bool:
+    """Whether a pod has claims for devices: of its own, or for extended resources that device classes serve."""
+    if pod.spec.resource_claims or pod.status.extended_resource_claim_status:
+        return True
+    return bool(served) and has_extended(pod, served)

@@ -572,7 +572,7 @@ class Tasks(Derived[TaskStore]):
         if resized:
             store.resize(now)
             self.resized = reading
-        if by.common.changed or by.priorities.changed or by.namespaces.changed or by.apps.changed:
+        if any(facts.changed for facts in (by.common, by.priorities, by.namespaces, by.apps)):
             store.shapes.adapt(now)
         if by.nodes.changed:
             store.follow_nodes(now.nodes)

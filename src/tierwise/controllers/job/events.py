@@ -58,7 +58,8 @@ def job_events(
         seen_indexes = seen(job.status.controlled_resources, task.name).indexes
         for index in range(task.replicas):
             found = pods.get(index)
-            if lost or (index in seen_indexes if found is None else found.leaving or found.phase in news):
+            has_news = index in seen_indexes if found is None else found.leaving or found.phase in news
+            if lost or has_news:
                 yield from _of_pod(job, task, index, found, seen_before=index in seen_indexes)
         if "TaskCompleted" in answered or "TaskFailed" in answered:
             yield from _of_task(job, task, list(pods.values()))

@@ -221,28 +221,27 @@ def _mounted(spec: Raw, volume: Raw, mount: Raw) -> Raw:
     return _each({**spec, "volumes": [*_listed(spec, "volumes"), volume]}, extended)
 
 
+def _extended(container: Raw, pieces: Pieces) -> Raw:
+    """A container with the variables, ports and command that a plugin adds; unchanged if they are for another one."""
+    if pieces.only not in ("", container.get("name")):
+        return container
+    changed = dict(container)
+    ports = _listed(container, "ports")
+    if pieces.variables:
+        present = [entry for entry in _listed(container, "env") if entry.get("name") not in pieces.variables]
+        changed["env"] = [*present, *({"name": name, "value": value} for name, value in pieces.variables.items())]
+    used_ports = {port.get("containerPort") for port in ports}
+    further = [{"name": name, "containerPort": port} for name, port in pieces.ports.items() if port not in used_ports]
+    if further:
+        changed["ports"] = [*ports, *further]
+    if pieces.command:
+        changed["command"] = ["sh", "-c", pieces.command]
+    return changed
+
+
 def _with_pieces(spec: Raw, pieces: Pieces) -> Raw:
     """A pod's spec with what a plugin adds to it."""
-
-    def extended(container: Raw) -> Raw:
-        if pieces.only not in ("", container.get("name")):
-            return container
-        changed = dict(container)
-        ports = _listed(container, "ports")
-        if pieces.variables:
-            present = [entry for entry in _listed(container, "env") if entry.get("name") not in pieces.variables]
-            changed["env"] = [*present, *({"name": name, "value": value} for name, value in pieces.variables.items())]
-        used_ports = {port.get("containerPort") for port in ports}
-        further = [
-            {"name": name, "containerPort": port} for name, port in pieces.ports.items() if port not in used_ports
-        ]
-        if further:
-            changed["ports"] = [*ports, *further]
-        if pieces.command:
-            changed["command"] = ["sh", "-c", pieces.command]
-        return changed
-
-    spec = _each(spec, extended, _BOTH if pieces.before_too else _BOTH[1:])
+    spec = _each(spec, lambda container: _extended(container, pieces), _BOTH if pieces.before_too else _BOTH[1:])
     init_containers = _listed(spec, "initContainers")
     if pieces.waits is not None and not any(
         container.get("name") == pieces.waits["name"] for container in init_containers

@@ -69,6 +69,14 @@ def write(job: Job, raw: Mapping[str, object], job_pods: JobPods, step: PhaseCha
     return [PatchStatus(key_of(job), status if moved_on else changed), *events]
 
 
+def _remember_lost(answers: Iterable[PolicyAction], memory: dict[str, str], now: float) -> None:
+    """Note in the memory of a job since when it waits for pods that it has lost."""
+    for policy_action in answers:
+        if policy_action.why.left and policy_action.waits:
+            since = now if policy_action.why.since is None else policy_action.why.since
+            memory.setdefault(lost_key(policy_action.why.task, policy_action.why.index), stamp(since))
+
+
 def observed(
     job: Job,
     group: PodGroup | None,
@@ -98,10 +106,7 @@ def observed(
     if phase_rule(phase).wants_pods:
         memory |= plugin_memory  # as Volcano lists them
         _look(job, job_pods, memory)
-        for policy_action in answers:
-            if policy_action.why.left and policy_action.waits:
-                since = now if policy_action.why.since is None else policy_action.why.since
-                memory.setdefault(lost_key(policy_action.why.task, policy_action.why.index), stamp(since))
+        _remember_lost(answers, memory, now)
     return PhaseChange(phase, reason, message, status.retry_count, status.version, memory)
 
 

@@ -146,18 +146,12 @@ def _gce_id(name: str, zones: str) -> str:
 
 def _moved(volume: PersistentVolume, affinity: NodeSelector | None, key: str) -> NodeSelector | None:
     """The affinity with zones under the driver's label: those that it names, else those of the volume's labels."""
-    named = set()
-    for term in _terms(affinity):
-        for r in term.match_expressions:
-            named.add(r.key)
+    requirements = [requirement for term in _terms(affinity) for requirement in term.match_expressions]
+    named = {requirement.key for requirement in requirements}
     labels = volume.metadata.labels
     old = _ZONE not in named and (_OLD_ZONE in named or (_ZONE not in labels and _OLD_ZONE in labels))
     zone = _OLD_ZONE if old else _ZONE
-    valued = set()
-    for term in _terms(affinity):
-        for r in term.match_expressions:
-            if r.values:
-                valued.add(r.key)
+    valued = {requirement.key for requirement in requirements if requirement.values}
     if zone in valued:
         affinity = _renamed(affinity, zone, key)
     elif zone in labels:

@@ -189,11 +189,16 @@ def slices_fault(slices: Sequence[api.ResourceSlice]) -> str:
         groups.extend(slice_part.spec.shared_counters)
     if len({group.name for group in groups}) < len(groups):
         return "a counter set is there twice"
+    return _counters_fault(devices, groups)
+
+
+def _counters_fault(devices: Sequence[api.Device], groups: Sequence[api.CounterSet]) -> str:
+    """That a device uses a counter that no set has; "" if none does."""
     counters = set()
     for group in groups:
         for name in group.counters:
             counters.add((group.name, name))
-    for device in [device for device in devices if device.consumes_counters]:
+    for device in devices:
         for counter_use in device.consumes_counters:
             if any((counter_use.counter_set, name) not in counters for name in counter_use.counters):
                 return f"device {device.name} draws on counters that do not exist"

@@ -67,6 +67,15 @@ def assigned(pod: Pod) -> bool:
     return pod.metadata.labels.get(_MANAGED) == "true" or bool(pod.metadata.annotations.get(_WORKLOAD))
 
 
+def _topology_asks(pod: Pod) -> list[str]:
+    """The topology annotations of a pod as KEY=VALUE; none once Kueue has assigned nodes."""
+    marks = pod.metadata.annotations
+    if marks.keys().isdisjoint(_ASKS) or assigned(pod):
+        return []
+    stated = ((key[len(GROUP) + 1 :], "".join(marks.get(key, "").split())) for key in _ASKS)
+    return [f"{key}={value}" for key, value in stated if value or f"{GROUP}/{key}" in marks]
+
+
 def named(pod: Pod) -> str:
     """The gang of a pod: its pod group, its Workload, or who controls it where it asks for a topology.
 
@@ -76,10 +85,7 @@ def named(pod: Pod) -> str:
     namespace = meta.namespace or "default"
     marks = meta.annotations
     group = meta.labels.get(_GROUP_NAME, "") or marks.get(_GROUP_NAME, "") or marks.get(_WORKLOAD, "")
-    asked: list[str] = []
-    if not marks.keys().isdisjoint(_ASKS) and not assigned(pod):
-        said = ((key[len(GROUP) + 1 :], "".join(marks.get(key, "").split())) for key in _ASKS)
-        asked = [f"{key}={value}" for key, value in said if value or f"{GROUP}/{key}" in marks]
+    asked = _topology_asks(pod)
     if not group and not asked:
         return ""
     if _grouped(pod):
@@ -388,17 +394,23 @@ def _refusal(pods: list[Pod], total: int | None) -> Reason | None:
     sets = [_pod_set(pod) for pod in pods]
     if len(pods) > 1 and not (all(sets) and len(set(sets)) == len(sets)):
         return not_supported("several topologies in one pod group", "its pods ask for different ones")
-    if _grouped(first) and (total is None or total < 1):
+    refusal = _refusal_of_total(first, total)
+    if refusal is not None or assigned(first):
+        return refusal
+    return _bad_levels(pods)
+
+
+def _refusal_of_total(pod: Pod, total: int | None) -> Reason | None:
+    """Why a gang of so many pods cannot be scheduled; None if it can. The pod is its first one."""
+    if _grouped(pod) and (total is None or total < 1):
         return Reason("InvalidGroup", "pod", f"annotation {_TOTAL} does not say how many pods its group has")
-    if total is not None and total > PODS:
-        return Reason("InvalidGroup", "pod", f"{total} pods are more than the {PODS} that a gang may have")
     if total is None:
-        owner = next(reference for reference in first.metadata.owner_references if reference.controller)
+        owner = next(reference for reference in pod.metadata.owner_references if reference.controller)
         text = f"how many pods {owner.kind} {owner.name} makes is not known here; a pod group says so itself"
         return not_supported("a topology for the pods of an owner", text)
-    if assigned(first):
-        return None
-    return _bad_levels(pods)
+    if total > PODS:
+        return Reason("InvalidGroup", "pod", f"{total} pods are more than the {PODS} that a gang may have")
+    return None
 
 
 def _bad_levels(pods: Iterable[Pod]) -> Reason | None:
