@@ -35,7 +35,7 @@ from tierwise.framework.ledger import Pool, job_ready
 from tierwise.framework.report import Reservation
 from tierwise.model.arrays import Ints, distinct
 from tierwise.model.expected_ends import EndSource, ExpectedEnd, ExpectedEnds, started_at
-from tierwise.model.job import ANYBODY, Job, Named, Reason, Rejection, Shape, Status, namespace_of
+from tierwise.model.job import ANYBODY, Job, Named, Reason, Rejection, Shape, Status, Task, namespace_of
 from tierwise.model.topology import ROOT, ROOT_NAME
 
 __all__ = ["Reservations"]
@@ -130,21 +130,22 @@ class _Timeline:
         return columns_by_shape
 
 
+def _is_on_node(task: Task) -> bool:
+    """Whether a task runs on a node of the snapshot."""
+    return task.status is Status.RUNNING and task.node >= 0
+
+
 def _runs(cycle: Cycle, ends: ExpectedEnds) -> Iterator[_Run]:
     """Jobs that run, and single pods that say how long they do: others, such as those of services, stay."""
     leaving = {eviction.task.key for eviction in cycle.report.evictions}
     rows = cycle.nodes.rows.tolist()
     snapshot = cycle.snapshot
     for job, job_or_none in (*((job, job) for job in snapshot.jobs), *((job, None) for job in snapshot.standing_jobs)):
-        tasks = [
-            (task.shape, rows[task.node])
-            for task in job.tasks
-            if task.status is Status.RUNNING and task.node >= 0 and task.key not in leaving
-        ]
+        tasks = [(task.shape, rows[task.node]) for task in job.tasks if _is_on_node(task) and task.key not in leaving]
         if tasks:
             yield _Run(job_or_none, job.queue, job.key, ends.of(job), started_at(job) or 0.0, tasks)
     for task in snapshot.others:
-        if task.status is Status.RUNNING and task.node >= 0 and (task.expected or task.active_deadline):
+        if _is_on_node(task) and (task.expected or task.active_deadline):
             yield _Run(None, None, f"pod {task.key}", ends.of_task(task), task.started, [(task.shape, rows[task.node])])
 
 

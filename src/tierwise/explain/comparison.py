@@ -208,6 +208,11 @@ def _effect(before: JobState | None, after: JobState | None, *, ran: bool) -> Ef
         return Effect.STOPS if ran else Effect.WAITS_LONGER
     if any(after.pods[pod] != node for pod, node in before.pods.items() if pod in after.pods):
         return Effect.MOVES
+    return _effect_in_place(before, after)
+
+
+def _effect_in_place(before: JobState, after: JobState) -> Effect:
+    """The effect on a job that runs in both outcomes or in none, and of which no pod moves."""
     if len(before.pods) != len(after.pods):
         return Effect.GROWS if len(after.pods) > len(before.pods) else Effect.SHRINKS
     old_outcome, new_outcome = (before.verdict, before.reason), (after.verdict, after.reason)

@@ -58,6 +58,15 @@ def _in_words(code: int, _: str, text: str) -> web.StreamResponse:
     return web.Response(status=code, text=f"{text}\n")
 
 
+def _objection_to_site(request: web.Request) -> str:
+    """Why a request that a page of another site makes is refused; "" for requests of own pages and of programs."""
+    if request.headers.get("Sec-Fetch-Site", "same-origin") not in ("same-origin", "none"):
+        return "pages of other sites may not ask"
+    if request.method not in ("GET", "HEAD") and "Origin" in request.headers and not _own_origin(request):
+        return "pages of other sites may not write"
+    return ""
+
+
 def guarded(access: Access, *, refuse: Refuse = _in_words, rate: float = _RATE, burst: int = _BURST) -> Middleware:
     """Refuse what comes too fast, names another host, comes through a proxy or from another site, or has no token."""
     allowance = _Allowance(rate, burst)
@@ -78,10 +87,9 @@ def guarded(access: Access, *, refuse: Refuse = _in_words, rate: float = _RATE, 
             raise _remembered(request, access.token)
         if not is_known:
             return refuse(401, "Unauthorized", "the token is missing, or another")
-        if request.headers.get("Sec-Fetch-Site", "same-origin") not in ("same-origin", "none"):
-            return refuse(403, "Forbidden", "pages of other sites may not ask")
-        if request.method not in ("GET", "HEAD") and "Origin" in request.headers and not _own_origin(request):
-            return refuse(403, "Forbidden", "pages of other sites may not write")
+        objection = _objection_to_site(request)
+        if objection:
+            return refuse(403, "Forbidden", objection)
         return await handler(request)
 
     return guard

@@ -297,7 +297,8 @@ def _differences(
             yield JobEvent(
                 now, moment, "started" if line.pods > pods_before else "shrunk", key, abs(line.pods - pods_before)
             )
-        if line.waits and not (before is not None and before.waits):
+        waited = before is not None and before.waits
+        if line.waits and not waited:
             yield JobEvent(now, moment, "waits", key, line.waiting + line.kept, text=line.decisive)
         elif line.waits and before is not None and line.reason != before.reason:
             yield JobEvent(now, moment, "reason", key, text=line.decisive)

@@ -305,9 +305,7 @@ class Replacements:
         """Evict the smallest part of the gang that, together with what is missing, has a place; say so, or why not."""
         cycle = self._cycle
         current = cycle.current_domain(job)
-        beside = (
-            f"in {cycle.topology.name[current]}" if current is not None and current != ROOT else "beside the others"
-        )
+        beside = "beside the others" if current in (None, ROOT) else f"in {cycle.topology.name[current]}"
         lacking = f"there is no room for {count(demand.need, 'replacement')} {beside}"
         fixed = ""
         gone = {eviction.task.key for eviction in cycle.report.evictions}

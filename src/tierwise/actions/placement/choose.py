@@ -58,7 +58,9 @@ def search_group(
     recommendation: Proposal | Abstained | None = None
     bounded = False
     room: Room | None = None
-    by_host = _by_host(cycle, gang, within)
+    special_terms: tuple[Term, ...] = (Term.NEAR,) if current is not None and near is None else ()
+    if _by_host(cycle, gang, within):
+        special_terms = (Term.HOST,)
     for gradient in gradients_of(cycle, gang, within):
         if units is not None:
             recommendation = cycle.pipeline.propose(job, units, gradient)
@@ -72,11 +74,8 @@ def search_group(
         for i in order:
             placement = fit_any_way(cycle, job, task_group, int(order.domains[i]), pools)
             if isinstance(placement, SearchResult):
-                terms = (Term.NEAR,) if current is not None and near is None else ()
-                terms = (Term.HOST,) if by_host else terms
-                return replace(
-                    placement, score=float(order.scores[i]), proposed=recommendation, terms=terms or order.decided(i)
-                )
+                terms = special_terms or order.decided(i)
+                return replace(placement, score=float(order.scores[i]), proposed=recommendation, terms=terms)
             bounded |= placement is NoPlace.BOUNDED
     return NoPlace.of(bounded=bounded)
 

@@ -160,6 +160,17 @@ def demand(cycle: Cycle, job: Job) -> Demand:
     return next(selections(cycle, job, first_choice), first_choice)
 
 
+def _selections_in_one_group(cycle: Cycle, job: Job, demanded: Demand) -> Iterator[Demand]:
+    """Other tasks of a gang without sub-groups that meet its minimums and that quotas allow."""
+    (task_group,) = demanded.task_groups
+    whole_group = _minimum_in_one_group(cycle, job)
+    first_counts = dict(task_group.taken())
+    for counts in _Affordable(cycle, job, whole_group).counts():
+        pod_sets = (tasks_left.pod_set for tasks_left in whole_group.remaining)
+        if first_counts != {pod_set: number for pod_set, number in zip(pod_sets, counts, strict=True) if number}:
+            yield Demand((_of_these(whole_group, counts),), narrowed=True)
+
+
 def selections(cycle: Cycle, job: Job, demanded: Demand) -> Iterator[Demand]:
     """Other tasks that meet every minimum of a job, within its quotas, for a demand that quotas or room do not allow.
 
@@ -170,12 +181,7 @@ def selections(cycle: Cycle, job: Job, demanded: Demand) -> Iterator[Demand]:
     if not cycle.pipeline.quota_exceeded:
         return
     if not job.shape.parted:
-        (task_group,) = demanded.task_groups
-        whole_group = _minimum_in_one_group(cycle, job)
-        first_counts = dict(task_group.taken())
-        for counts in _Affordable(cycle, job, whole_group).counts():
-            if first_counts != {p.pod_set: n for p, n in zip(whole_group.remaining, counts, strict=True) if n}:
-                yield Demand((_of_these(whole_group, counts),), narrowed=True)
+        yield from _selections_in_one_group(cycle, job, demanded)
         return
     requests = np.array([pod_set.shape.request for pod_set in job.pod_sets()])
     waiting_tasks = np.array([cycle.backlog.left(pod_set) for pod_set in job.pod_sets()])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 from tierwise.api.plurals import verb
@@ -87,11 +88,15 @@ def _table(page: Page, report: EtaReport) -> list[Text]:
         rows.append(row)
     lines = [*table(page, columns, rows, indent=0), *folded(len(report.jobs) - len(shown), "more job", indent=0)]
     explained = [eta for eta in shown if eta.kind in (StartKind.NEVER, StartKind.NOT_ALLOWED, StartKind.UNKNOWN)]
-    if explained:
-        lines += heading("Without an expected start")
-        for eta in explained:
-            text = Text.assemble((eta.name, "bold"), f"  {eta_text(eta, now)}")
-            lines += wrapped(text, page.width, first="  ", rest="      ")
+    return lines + _without_start(page, explained, now)
+
+
+def _without_start(page: Page, explained: Sequence[Eta], now: float) -> list[Text]:
+    """A section with the jobs that have no expected start, and why; nothing without any."""
+    lines = heading("Without an expected start") if explained else []
+    for eta in explained:
+        text = Text.assemble((eta.name, "bold"), f"  {eta_text(eta, now)}")
+        lines += wrapped(text, page.width, first="  ", rest="      ")
     return lines
 
 

@@ -97,6 +97,12 @@ class _Folding:
         self._detail = detail
         return self._domain(ROOT, 0)
 
+    def _own_nodes(self, domain: int, span: slice) -> TreeLine:
+        """The nodes of a domain that are in none of its children, on one line."""
+        where = "in no hyperNode" if domain == ROOT else "in no hyperNode below"
+        title = Text(f"{count(span.stop - span.start, 'node')} {where}", style="dim")
+        return TreeLine(title, "", np.arange(span.start, span.stop), self._notes(span))
+
     def _domain(self, d: int, depth: int) -> TreeLine:
         topology = self._topology
         span, children = topology.span(d), topology.children[d]
@@ -114,9 +120,7 @@ class _Folding:
         if self._nodes:
             below += self._node_lines(own_span)
         elif children and own_span.stop > own_span.start:
-            where = "in no hyperNode" if d == ROOT else "in no hyperNode below"
-            title = Text(f"{count(own_span.stop - own_span.start, 'node')} {where}", style="dim")
-            below.append(TreeLine(title, "", np.arange(own_span.start, own_span.stop), self._notes(own_span)))
+            below.append(self._own_nodes(d, own_span))
         notes = self._notes(own_span) if not children and not self._nodes else ()
         return TreeLine(name, tier, rows, notes, tuple(below))
 

@@ -17,7 +17,7 @@ from tierwise.api.core import NodeSelectorTerm, Requirement, format_time
 from tierwise.api.quantity import show
 from tierwise.api.resource import DeviceClaim, DeviceToleration, ResourceClaim
 from tierwise.dialects.kubernetes.devices import EXTENDED_CLAIM
-from tierwise.model.devices import Devices, Extended
+from tierwise.model.devices import Devices, Extended, PlannedRequest
 from tierwise.model.job import Job, Task
 from tierwise.model.node import NodeTable
 from tierwise.plugins.kubernetes.device_allocation import Choice, Reach
@@ -188,16 +188,7 @@ class ClaimWriter:
             ]
             by_class[request.device_class] = class_configs
             configs += class_configs
-        for config in spec.config:
-            entry = {"source": "FromClaim", **lists_of(config)}
-            if not config.requests:
-                configs.append(entry)
-                continue
-            for stated in spec.requests:
-                request = request_by_name.get(stated.name)
-                if stated.name in config.requests or (request is not None and request.name in config.requests):
-                    configs.append(entry)
-        return configs
+        return configs + _configs_of_claim(spec, request_by_name)
 
     def _selector(self, choices: Sequence[Choice], row: int) -> Raw | None:
         """The nodes from which all devices can be reached; None where that is every node."""
@@ -242,6 +233,21 @@ def deallocation(path: str, claim: ResourceClaim) -> Prepare:
 def reference(task: Task) -> Raw:
     """How a claim says that it is reserved for a pod."""
     return {"resource": "pods", "name": task.key.partition("/")[2], "uid": task.uid}
+
+
+def _configs_of_claim(spec: DeviceClaim, request_by_name: Mapping[str, PlannedRequest]) -> list[Raw]:
+    """Settings of a claim: those for all of its requests, and those for one that was chosen or names them."""
+    configs: list[Raw] = []
+    for config in spec.config:
+        entry = {"source": "FromClaim", **lists_of(config)}
+        if not config.requests:
+            configs.append(entry)
+            continue
+        for stated in spec.requests:
+            request = request_by_name.get(stated.name)
+            if stated.name in config.requests or (request is not None and request.name in config.requests):
+                configs.append(entry)
+    return configs
 
 
 def lists_of(value: object) -> Raw:

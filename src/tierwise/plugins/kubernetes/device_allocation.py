@@ -166,15 +166,8 @@ class Reach:
             resource_slice.spec.pool.generation > newest for resource_slice in pool.slices
         ):
             return None
-        devices: list[int] = []
-        at = pool.first
-        for resource_slice in pool.slices:
-            if any(resource_slice is seen_slice for seen_slice in seen) and not resource_slice.spec.shared_counters:
-                devices += range(at, at + len(resource_slice.spec.devices))
-            at += len(resource_slice.spec.devices)
-        return self._made(
-            pool, everything, devices, incomplete=len(everything) != slice_count and len(seen) != slice_count
-        )
+        incomplete = len(everything) != slice_count and len(seen) != slice_count
+        return self._made(pool, everything, _devices_in(pool, seen), incomplete=incomplete)
 
     def _made(
         self, pool: DevicePool, slices: Sequence[ResourceSlice], devices: Sequence[int], *, incomplete: bool
@@ -233,6 +226,17 @@ class Reach:
         if selector is None:
             return np.zeros(len(self._nodes), dtype=bool)
         return in_any_term(self._nodes, selector)
+
+
+def _devices_in(pool: DevicePool, seen: Sequence[ResourceSlice]) -> list[int]:
+    """Numbers of the devices that these slices of a pool hold; slices that declare counters hold none."""
+    devices: list[int] = []
+    at = pool.first
+    for resource_slice in pool.slices:
+        if any(resource_slice is seen_slice for seen_slice in seen) and not resource_slice.spec.shared_counters:
+            devices += range(at, at + len(resource_slice.spec.devices))
+        at += len(resource_slice.spec.devices)
+    return devices
 
 
 def _counters_of(slices: tuple[ResourceSlice, ...]) -> bytes:

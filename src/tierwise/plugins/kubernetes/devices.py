@@ -320,14 +320,7 @@ class DeviceRules:
         taken_by_place = self._log.by_place() if (counts < 0).any() else {}
         for row, number in zip(rows.tolist(), counts.tolist(), strict=True):
             for _ in range(number):
-                plans, placed = self._open(ask, row)
-                choices = None
-                if placed is None and plans:
-                    with suppress(AllocationFault):
-                        choices = self._allocate(row, plans, self._state)
-                if choices is None and placed is None and plans and self._meets_others(shape, row):
-                    choices = self._rearrange(ledger, row, plans)
-                self._move(ledger, shape, row, self._takes(ask, plans, choices or ()), by=1)
+                self._take(ledger, shape, ask, row)
             for _ in range(-number):
                 taken_of_tasks = taken_by_place.get((shape.number, row))
                 if taken_of_tasks:  # tasks from before the cycle hold their devices by their claims
@@ -336,6 +329,17 @@ class DeviceRules:
                     if any(array == _OWNERS for array, _, _ in taken_of_task):
                         self._inherit(ledger, taken_of_task)
                         taken_by_place = self._log.by_place()
+
+    def _take(self, ledger: Ledger, shape: Shape, ask: DeviceAsk, row: int) -> None:
+        """Take devices for one task that comes to a row; those of other tasks there are dealt again if need be."""
+        plans, placed = self._open(ask, row)
+        choices = None
+        if placed is None and plans:
+            with suppress(AllocationFault):
+                choices = self._allocate(row, plans, self._state)
+            if choices is None and self._meets_others(shape, row):
+                choices = self._rearrange(ledger, row, plans)
+        self._move(ledger, shape, row, self._takes(ask, plans, choices or ()), by=1)
 
     def _inherit(self, ledger: Ledger, freed: Taken) -> None:
         """Devices of a claim that other tasks share stay with one of those when the task that took them goes."""

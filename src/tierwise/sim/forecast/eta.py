@@ -373,12 +373,17 @@ def _awaited(runs_ahead: Forecasts, names: ObjectNames, run: ForwardRun, job: Jo
     keys = [key for key in start.after if there(key)] or list(start.after)
     awaited = []
     for key in sorted(keys, key=natural):
-        end = runs_ahead.ends.get(key)
-        half = end.half if end is not None else None
-        at = (end.median if end.median is not None else end.planned) if end is not None and end.known else None
         name = names.of(jobs_by_key[key]) if key in jobs_by_key else key
-        awaited.append(Awaited(key, name, at, half, end.text if end is not None else ""))
+        awaited.append(_awaited_job(key, name, runs_ahead.ends.get(key)))
     return tuple(awaited)
+
+
+def _awaited_job(key: str, name: str, end: ExpectedEnd | None) -> Awaited:
+    """A job that another one waits for, with its expected end where that is known."""
+    if end is None:
+        return Awaited(key, name, None, None, "")
+    at = end.median if end.median is not None else end.planned
+    return Awaited(key, name, at if end.known else None, end.half, end.text)
 
 
 def _not_expected(runs_ahead: Forecasts, job: Job, names: ObjectNames, eta: Eta) -> Eta:

@@ -20,7 +20,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from tierwise.config.profile import Profile
-from tierwise.framework.report import CycleReport
+from tierwise.framework.report import CycleReport, Decision
 from tierwise.model.job import Job, Phase, Rejection, Status, Task
 from tierwise.model.job_counts import with_tasks
 from tierwise.model.snapshot import Snapshot
@@ -152,6 +152,14 @@ class SnapshotBooks:
     def seen(self) -> Snapshot:
         return replace(self._base, jobs=tuple(self._jobs), others=self._others, now=self.agenda.clock)
 
+    def _nodes_by_task(self, decision: Decision) -> dict[str, int]:
+        """Number of the node that a decision gives to each of its tasks, by the key of the task."""
+        nodes: dict[str, int] = {}
+        for placed in decision.placed:
+            numbers = self._base.nodes.number[placed.rows].tolist()
+            nodes.update((task.key, number) for task, number in zip(placed.tasks, numbers, strict=True))
+        return nodes
+
     def apply(self, report: CycleReport) -> bool:
         self.cycles += 1
         self.rejections = report.rejections
@@ -167,12 +175,9 @@ class SnapshotBooks:
                 self._put(replace(job, reserved=None))
         for reservation in report.reservations:
             self._put(replace(self._jobs[reservation.job.number], reserved=reservation.record))
-        nominations: dict[
-            str, dict[str, int]
-        ] = {}  # nominations: those of before that this cycle did not repeat are gone
+        nominations: dict[str, dict[str, int]] = {}  # those that this cycle did not repeat are gone
         for decision in report.decisions:
-            placed = ((p.tasks, self._base.nodes.number[p.rows].tolist()) for p in decision.placed)
-            nodes = {t.key: node for tasks, nodes in placed for t, node in zip(tasks, nodes, strict=True)}
+            nodes = self._nodes_by_task(decision)
             if decision.bound:
                 self._bind(decision.job.key, nodes)
             else:

@@ -60,6 +60,15 @@ def drainable(
     return Drainable(kind, work.losses.unit, scenario.now, tuple(tried), joint, together)
 
 
+def _no_such_tier(level_name: str, tiers: Sequence[int], titles: Mapping[int, str]) -> InputError:
+    """The error for a name that is no tier, with the tiers that there are."""
+    shown = ", ".join(f"{tier} ({titles[tier]})" if tier in titles else str(tier) for tier in tiers)
+    near = suggestion(level_name, ("nodes", *titles.values()))
+    return InputError(
+        f"{level_name} is none of the tiers: {shown or 'there are none'}, and nodes{near}", field="--tier"
+    )
+
+
 def _candidates(snapshot: Snapshot, level_name: str) -> tuple[str, dict[str, list[str]]]:
     """Name of the candidates' kind, and the nodes of each candidate."""
     topology = snapshot.topology
@@ -70,11 +79,7 @@ def _candidates(snapshot: Snapshot, level_name: str) -> tuple[str, dict[str, lis
         return "node", {name: [name] for name in names}
     tier_found = next((t for t in tiers if not level_name or level_name in (str(t), titles.get(t, ""))), None)
     if tier_found is None:
-        shown = ", ".join(f"{t} ({titles[t]})" if t in titles else str(t) for t in tiers)
-        near = suggestion(level_name, ("nodes", *titles.values()))
-        raise InputError(
-            f"{level_name} is none of the tiers: {shown or 'there are none'}, and nodes{near}", field="--tier"
-        )
+        raise _no_such_tier(level_name, tiers, titles)
     domains = topology.at_tier[tier_found].tolist()
     return titles.get(tier_found) or f"tier {tier_found}", {
         topology.name[d]: list(names[topology.span(d)]) for d in domains

@@ -313,6 +313,13 @@ class _Search:
             self._grown = self._grow(order)
         return self._grown
 
+    def _pods_by_row(self, order: Sequence[int]) -> list[tuple[int, int]]:
+        """Row of every pod of these gangs, with the place of its gang in the order; ascending."""
+        rank = {number: place for place, number in enumerate(order)}
+        gangs = [owner.number if owner is not None else -1 for owner in self._victims.owners]
+        pods = zip(self._victims.rows.tolist(), gangs, strict=True)
+        return sorted((row, rank[number]) for row, number in pods if number in rank)
+
     def _grow(self, order: Sequence[int]) -> tuple[tuple[int, ...], ...]:
         every = tuple(order)
         if not self._room.may_do(every):
@@ -320,13 +327,7 @@ class _Search:
         spans = [slice(0, len(self._victims.snapshot.nodes))]
         if self._counting is not None:
             spans = [self._victims.snapshot.topology.span(domain) for domain in self._counting.domains.tolist()]
-        rank = {number: place for place, number in enumerate(order)}
-        gang_of_kind = [owner.number if owner is not None else -1 for owner in self._victims.owners]
-        pods_by_row = sorted(
-            (row, rank[number])
-            for row, number in zip(self._victims.rows.tolist(), gang_of_kind, strict=True)
-            if number in rank
-        )
+        pods_by_row = self._pods_by_row(order)
         rows = [row for row, _ in pods_by_row]
         gang_sets = set()
         for span in spans:
