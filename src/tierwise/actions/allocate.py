@@ -214,7 +214,7 @@ class _Allocation:
         return serve_again or False
 
     def _beside_reservations(self, job: Job) -> AbstractContextManager[None]:
-        """What is placed inside leaves alone all that is reserved from before the job's end on."""
+        """Placements inside leave free everything that is reserved from before the job's end on."""
         return self._reservations.respected(job) if self._reservations is not None else nullcontext()
 
     def _replace_nominated(self, job: Job) -> bool | None:

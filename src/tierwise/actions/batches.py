@@ -135,9 +135,9 @@ class Batches:
         return {key: _moved(place, before.get(key)) for key, place in plan.items()} if self._otherwise else plan
 
     def _kind(self, gang: Job) -> object:
-        """What gangs have in common of which one is given what another would be.
+        """A key that is equal for gangs which would get the same place.
 
-        One that has begun and has parts, or that holds out for a time of its own, is alike with itself alone.
+        A gang that has begun and has parts, or that waits for a time of its own, has its own key.
         """
         cached_kind = self._kinds.get(gang.number)
         if cached_kind is None:

@@ -131,7 +131,7 @@ class Minimums:
     # Choices, and a place for one.
 
     def _choices(self, job: Job, demand: Demand) -> Iterator[Demand]:
-        """What is looked for, one after the other: what was asked for, then what quotas allow besides."""
+        """The demands to try in turn: the stated one, then others that quotas allow."""
         yield demand
         yield from self._cycle.first(selections(self._cycle, job, demand), self._cycle.budget.selections)
 

@@ -115,7 +115,7 @@ class _Timeline:
 
     @cached_property
     def _requests(self) -> Ints:
-        """What each of them asks for, (tasks x resources)."""
+        """Request of each task, (tasks x resources)."""
         return np.array([shape.request for shape in self._shapes], dtype=np.int64).reshape(-1, len(self._freed))
 
     @cached_property
@@ -539,7 +539,7 @@ class Reservations:
         )
 
     def respected(self, job: Job) -> AbstractContextManager[None]:
-        """What a job places inside leaves alone everything that is reserved from before its end on."""
+        """Placements inside leave free everything that is reserved from before the job's end on."""
         return self._apart(
             [reservation for reservation in self._held if not self._leaves(job, reservation)], charged=False
         )
@@ -707,7 +707,7 @@ def _last_one_named(run: _Run, time: float) -> Named:
 
 
 def _last_one(run: _Run, time: float) -> str:
-    """What is known of the job that ends last before a reservation begins, at a time."""
+    """When, and how surely, the last job ends that must end before a reservation begins; as a sentence."""
     end = run.end
     if end.planned < time:
         return f"{run.key} must end before ({end.text})"

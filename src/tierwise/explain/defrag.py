@@ -115,7 +115,7 @@ def plan_wire(plan: DefragPlan) -> Raw:
 
 
 def progress(before: DefragRecord | None, record: DefragRecord) -> list[str]:
-    """What has happened between two records of an execution, a line each."""
+    """The steps between two records of an execution, a line each."""
     lines: list[str] = []
     finished_before = len(before.finished) if before is not None else 0
     for move in record.finished[finished_before:]:

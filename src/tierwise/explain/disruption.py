@@ -156,7 +156,7 @@ def _runs(task: Task) -> bool:
 
 
 def losses_wire(losses: Collection[Loss], back: Mapping[str, str] | None = None) -> Raw:
-    """What is lost, for programs; `back` says of jobs that fall below a minimum for how long."""
+    """Lost work as JSON. `back` says for how long jobs are below their minimum."""
     jobs: list[Raw] = []
     for loss in losses:
         wire: dict[str, Any] = msgspec.to_builtins(loss)
@@ -216,7 +216,7 @@ class Drain(msgspec.Struct, frozen=True):
 
     @property
     def measure(self) -> tuple[object, ...]:
-        """What is weighed, the worst first."""
+        """Sort key of a drain: the one that breaks and loses least comes first."""
         worst = len(self.waits) if self.waits is not None else 0
         return worst, broken(self.losses), hours(self.losses), len(self.gone), self.pods, natural(self.names[0])
 
@@ -233,7 +233,7 @@ class Drainable(msgspec.Struct, frozen=True):
 
     @property
     def nouns(self) -> tuple[str, str]:
-        """What the drains are of, singular and plural: a tier without a name has domains."""
+        """The word for one drain and for several: node, rack, or domain where a tier has no name."""
         if self.kind.startswith("tier "):
             return f"domain of {self.kind}", f"domains of {self.kind}"
         return self.kind, several(self.kind)

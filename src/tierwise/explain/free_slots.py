@@ -38,7 +38,7 @@ class FreeSlots(msgspec.Struct, frozen=True):
 
 
 def one_slot(snapshot: Snapshot) -> tuple[str, int]:
-    """What is counted, and the amount of one: an accelerator, or a core where nodes have none."""
+    """The resource that makes a slot, and its amount: an accelerator, or a core where nodes have none."""
     resource = scarce(snapshot)
     return resource, _one(resource)
 

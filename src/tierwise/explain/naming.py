@@ -61,7 +61,7 @@ class ObjectNames:
 
     @staticmethod
     def stem(job: Job) -> str:
-        """What the names of the job's pods begin with, where its controller names them."""
+        """The name of the job without its namespace, with which the names of its pods begin."""
         return _bare(job).rpartition("/")[2]
 
 
@@ -177,7 +177,7 @@ def ladder_text(job: Job) -> str:
 
 
 def gather_text(gather: Gather) -> str:
-    """What a gathered job asks of the network, in the words of the API."""
+    """Network constraints of a gathered job, in the words of the API."""
     terms = [f"MustGather {name}" for name in gather.within] + [f"PreferGather {name}" for name in gather.prefer]
     terms += [f"podCountMultiple {number} in {name}" for name, number in gather.multiples]
     if gather.parallel:

@@ -61,7 +61,7 @@ class Obstacle(msgspec.Struct, frozen=True):
 
 
 def obstacles_of(snapshot: Snapshot, report: CycleReport, profile: Profile, job: Job) -> tuple[Obstacle, ...]:
-    """What stands in the way of a job, after a cycle; nothing where it waits for something else than a place."""
+    """Rules and limits without which a waiting job would fit; none where it waits for something else than a place."""
     rejection = report.rejections.get(job.key)
     seen = next((any_job for any_job in snapshot.jobs if any_job.key == job.key), None)
     if rejection is None or seen is None or rejection.stage not in ("fit", "space"):

@@ -82,7 +82,7 @@ def pattern_lines(snapshot: Snapshot, decision: Decision) -> list[Text]:
 
 
 def proposal_wire(snapshot: Snapshot, decision: Decision) -> Raw | None:
-    """What was recommended; null where nothing was asked for."""
+    """The recommendation for a decision as JSON; None where no plugin was asked."""
     recommendation = decision.proposed
     if recommendation is None:
         return None

@@ -47,7 +47,7 @@ def scarce_of(totals: Mapping[str, int]) -> str:
 
 
 def held(snapshot: Snapshot, resource: str) -> Ints:
-    """What the pods on each row ask for."""
+    """Sum of the requests of the pods on each row, for one resource."""
     used = np.zeros(len(snapshot.nodes), dtype=np.int64)
     index = snapshot.axis.index.get(resource)
     if index is None:

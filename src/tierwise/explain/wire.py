@@ -77,7 +77,7 @@ def schedule_wire(
 
 
 def problems_wire(snapshot: Snapshot, complaints: Iterable[Fault] = ()) -> list[Raw]:
-    """What is wrong with the tree and with other objects."""
+    """Problems of the tree and of other objects as JSON."""
     return [*map(problem_wire, snapshot.topology.problems), *faults_wire((*snapshot.faults, *complaints))]
 
 
@@ -163,7 +163,7 @@ def _where(place: DomainLocation | None) -> Raw:
 
 
 def explain_wire(inspection: PodInspection, report: CycleReport) -> Raw:
-    """What one pod saw."""
+    """The search for one pod as JSON: candidates, scores, and the answer of every node."""
     return {
         "formatVersion": FORMAT,
         "pod": inspection.task.key,
@@ -202,7 +202,7 @@ def candidates_wire(candidates: Candidates) -> Raw:
 
 
 def problem_wire(problem: Problem) -> Raw:
-    """What is wrong with a declared domain."""
+    """A problem of a declared domain as JSON."""
     return {
         "object": f"HyperNode {problem.domain}",
         "code": problem.code,

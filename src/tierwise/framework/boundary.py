@@ -65,7 +65,7 @@ class Asked(msgspec.Struct, frozen=True, eq=False):
 
     @property
     def name(self) -> str:
-        """What the profile calls the plugin."""
+        """The name of the plugin in the profile."""
         return self.by.choice.name
 
 
@@ -101,7 +101,7 @@ def _said(error: BaseException) -> str:
 
 
 class Failures:
-    """What failed in a cycle, by plugin and method."""
+    """Failures of plugins in a cycle, by plugin and method."""
 
     def __init__(self) -> None:
         self.found: dict[tuple[str, str], PluginFailure] = {}

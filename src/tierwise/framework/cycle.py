@@ -342,7 +342,7 @@ class Nominations:
         return bool(self._of(job.number)) or job.number in self._held
 
     def kept_for(self) -> list[tuple[Job, Held]]:
-        """What is reserved for nominated jobs that were not served."""
+        """Nominated jobs that were not served, each with the places that are reserved for it."""
         return [(self._jobs[number], place) for number in self._kept if (place := self._of(number))]
 
     def release(self, job: Job) -> None:
@@ -392,7 +392,7 @@ class KeptRoom(Protocol):
     """Room that is kept free for some jobs, and from others."""
 
     def kept_for(self) -> Iterable[tuple[Job, Held]]:
-        """What is kept now, and for whom."""
+        """The jobs for which places are kept now, each with its places."""
 
     def serve(self, job: Job | None) -> None:
         """From now on it is open to a job as far as that may have it; None for whoever may not."""
@@ -437,10 +437,10 @@ class RowsInTurn(Protocol):
 
 
 class ReservedRoom(Protocol):
-    """What jobs that wait have reserved for later."""
+    """Places that waiting jobs have reserved for later."""
 
     def left_alone(self, job: Job) -> AbstractContextManager[None]:
-        """What a job is given inside leaves alone what others have reserved, as far as that job must mind it."""
+        """Placements inside leave free what others have reserved, as far as the job has to respect that."""
 
 
 class BetweenGangs(Protocol):
@@ -732,7 +732,7 @@ class Cycle(msgspec.Struct, frozen=True):
         return allowed
 
     def shortage(self, resource: str, requested: int, free: int) -> str:
-        """What a node lacks, with numbers."""
+        """The resource that a node lacks, with the amounts requested and free."""
         from tierwise.api.quantity import show  # exact fractions are slow to import, and few cycles explain anything
 
         return f"short of {resource}: asks {show(resource, requested)}, {show(resource, max(free, 0))} free"

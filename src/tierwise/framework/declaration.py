@@ -287,7 +287,7 @@ def _annotated(plugin: type) -> set[str]:
 
 
 def wrong_attribute(plugin: object) -> str:
-    """What is wrong with the attributes of a victim filter, or of its class as far as set there; "" if nothing."""
+    """The fault in the attributes of a victim filter, or of its class as far as set there; "" if there is none."""
     of_class = isinstance(plugin, type)
     answers: object = getattr(plugin, "answers", frozenset() if of_class else None)
     counts = getattr(plugin, "counts", False if of_class else None)
@@ -331,7 +331,7 @@ def _check_parameters(name: str, plugin: type, point: type, method: str) -> None
 
 @cache
 def _parameters(point: type, method: str) -> tuple[inspect.Parameter, ...]:
-    """What a point hands to a method, without `self`."""
+    """Parameters of a method of an extension point, without `self`."""
     return tuple(inspect.signature(getattr(point, method)).parameters.values())[1:]
 
 

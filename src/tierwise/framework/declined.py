@@ -28,7 +28,7 @@ Held = tuple[tuple[Shape, Ints, Ints], ...]
 
 
 class _Place(msgspec.Struct, frozen=True):
-    """What a gang has declined."""
+    """A place that a gang has declined."""
 
     job: Job
     held: Held
@@ -49,7 +49,7 @@ class DeclinedPlaces:
         return bool(self._states[-1])
 
     def kept_for(self) -> Iterable[tuple[Job, Held]]:
-        """What is kept now, and for whom."""
+        """The gangs that keep a declined place, each with that place."""
         return [(place.job, place.held) for place in self._states[-1] if not place.open]
 
     @property

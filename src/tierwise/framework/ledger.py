@@ -168,7 +168,7 @@ class Ledger:
 
     @cached_property
     def domain_allocatable(self) -> Ints:
-        """What each domain's nodes have."""
+        """Sum of what the nodes of each domain have."""
         return self._topology.all_totals(self._allocatable)
 
     @cached_property
@@ -213,7 +213,7 @@ class Ledger:
 
     @cached_property
     def job_used(self) -> Ints:
-        """What the running tasks of each job ask for, (resources x jobs)."""
+        """Sum of the requests of the running tasks of each job, (resources x jobs)."""
         return self._running_at_start.copy()
 
     @cached_property
@@ -222,7 +222,7 @@ class Ledger:
 
     @cached_property
     def queue_used(self) -> Ints:
-        """What the running tasks of each queue ask for, (resources x queues)."""
+        """Sum of the requests of the running tasks of each queue, (resources x queues)."""
         used = self._of_queues(self._running_at_start)
         for queue, amounts in self._snapshot.standing_in.items():
             used[:, self.queue_index[queue]] += amounts
@@ -230,12 +230,12 @@ class Ledger:
 
     @cached_property
     def queue_leaving(self) -> Ints:
-        """What terminating tasks of each queue still hold, (resources x queues)."""
+        """Amounts that terminating tasks of each queue still hold, (resources x queues)."""
         return self._of_queues(self._asked_by_jobs(Status.RELEASING))
 
     @cached_property
     def queue_kept(self) -> Ints:
-        """What of `queue_used` is kept free for jobs of each queue, and so cannot be taken from it by evictions."""
+        """The part of `queue_used` that is only reserved for jobs of each queue, so that no eviction frees it."""
         return np.zeros_like(self.queue_used)
 
     def held_by_jobs(self) -> Ints:

@@ -88,7 +88,7 @@ def _ordered(nodes_by_reason: dict[Reason, int]) -> Causes:
 
 
 def asked_pods(cycle: Cycle, job: Job, demand: Demand) -> str:
-    """What a place is wanted for, in words: "its 4 pods", "the 2 pods that its minimum lacks", "3 more pods"."""
+    """The pods that need a place, in words: "its 4 pods", "the 2 pods that its minimum lacks", "3 more pods"."""
     number = demand.need
     running = cycle.current_domain(job) is not None
     if cycle.pipeline.gangs and running and not job_ready(cycle.ledger, job):

@@ -84,7 +84,7 @@ class _Offer:
         return np.maximum(Quanta(self._slot_trees[shape], option).top, 0)
 
     def words(self, option: GatherOption) -> str:
-        """What the roomiest domains take."""
+        """The domains with the most room, each with how many pods it takes, as the end of a sentence."""
         places, room = self.of(option)
         if not len(places):
             if self.slot_tree.standing.any():

@@ -331,7 +331,7 @@ class _Judge:
         return np.array([ROOT]) if limit is None else np.flatnonzero(self._cycle.topology.tier <= limit)
 
     def _surplus(self, job: Job) -> tuple[TaskGroup, ...]:
-        """What is left of a job that has its minimum, best-effort tasks included."""
+        """Task groups of a job that has its minimum, best-effort tasks included."""
         cycle = self._cycle
         if cycle.pipeline.gangs and not job_ready(cycle.ledger, job):
             return ()
@@ -520,7 +520,7 @@ class _Judge:
         return replace(rejection, reason=Reason("LargerThanAnyDomain", "allocate", f"{empty}, {where} {pods}"))
 
     def _needs(self, shape: Shape, last_tier: Tried, limit: int | None, pods: str, parts: str) -> str:
-        """What alike pods need, and what there is: "needs 8 whole nodes in one rack; no rack has more than 4"."""
+        """Pods of one shape compared with the cluster: "needs 8 whole nodes in one rack; no rack has more than 4"."""
         cycle = self._cycle
         named = {tier: name for name, tier in cycle.topology.tier_names.items()}
         anywhere = limit is None or last_tier.best == cycle.topology.name[ROOT]
@@ -543,7 +543,7 @@ class _Judge:
         return f"needs {need}{where}{whose}; {has} {last_tier.fits}{usable}"
 
     def _nodes(self, shape: Shape, demand: Demand) -> Tried:
-        """What keeps a shape off each node of the cluster."""
+        """Reasons that keep a shape off each node of the cluster."""
         nodes = len(self._cycle.nodes)
         root = self._cycle.topology
         why = causes(self._cycle, shape, slice(0, nodes))

@@ -300,7 +300,7 @@ def fewest(prices: node_costs.NodeCosts, rank: Ints, span: slice, count: int) ->
 
 
 def rates(prices: node_costs.NodeCosts) -> Ints:
-    """What a task beyond what is free costs at least on each row, whatever number of them it takes."""
+    """Lowest price of one task more than fit without evictions, by row, however many tasks the row takes."""
     rows = np.arange(len(prices.free))
     largest_number = len(prices.price) - 1
     table = _table(prices, rows, largest_number)[1:]
@@ -309,7 +309,7 @@ def rates(prices: node_costs.NodeCosts) -> Ints:
 
 
 def at_least(prices: node_costs.NodeCosts, rates_by_row: Ints, span: slice, count: int) -> int | None:
-    """What `fewest` costs at least, given the `rates` of rows; None where the span cannot hold so many."""
+    """A lower bound of the price that `fewest` finds, given the `rates` of rows. None where the span is too small."""
     free = prices.free[span]
     room = prices.room[span]
     missing = count - int(free.sum())

@@ -101,7 +101,7 @@ class _ClassicPreemptor(Evictor):
         return (places, victims) if enough else None
 
     def _kind(self, job: Job) -> object | None:
-        """What the answer depends on besides the moment; None for a job of which tasks are placed already."""
+        """A key of everything that the answer depends on besides the moment. None for a job that has placed tasks."""
         cycle = self._cycle
         if not job.shape.only_pods or job.subs[0].ready or len(job.subs[0].held):
             return None
@@ -254,7 +254,7 @@ class _ClassicPreemptor(Evictor):
         return None
 
     def _loss(self, victims: Ints) -> tuple[float, ...]:
-        """What Kubernetes compares nodes by, given who must go; the first in order wins among equals."""
+        """Sort key by which Kubernetes compares nodes, given the victims on a node; the smallest is preferred."""
         return tuple(float(key[0]) for key in node_keys(self._cycle, self._running, victims, np.zeros_like(victims), 1))
 
     # -- who

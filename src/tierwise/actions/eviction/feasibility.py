@@ -476,7 +476,7 @@ class _Counted(Feasibility):
         return total
 
     def _freed(self, victims: Ints) -> Ints:
-        """What is free of what is asked for, (resources x rows), once the victims are gone."""
+        """Free amounts of the requested resources once the victims are gone, (resources x rows)."""
         free = self._free.copy()
         if len(victims):
             positions = victims - self._first
@@ -639,8 +639,9 @@ class Mixture:
         return result
 
     def together(self, tables: Ints, blocks: Ints) -> Ints:
-        """What the rows of each block take together, (blocks x cells); `blocks` has the rows of one in each line, as
-        many as a power of two, -1 for none.
+        """Largest numbers of tasks that the rows of each block take together, (blocks x cells).
+
+        Each line of `blocks` has the rows of one, as many as a power of two, -1 for none.
         """
         nothing = np.full((1, tables.shape[1]), _NEVER)
         nothing[0, 0] = 0

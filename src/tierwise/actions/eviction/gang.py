@@ -61,7 +61,7 @@ __all__ = ["EvictionOptions", "GangPreemptor", "gang_evict", "preempting_at_once
 
 
 class EvictionOptions(msgspec.Struct, frozen=True):
-    """What a profile may set for the action."""
+    """Arguments of the action in a profile."""
 
     action: str
     max_domains: int | None = None
@@ -133,7 +133,7 @@ def preempting_at_once(
 
 
 class _Planning(msgspec.Struct, frozen=True):
-    """What plans for one preemptor start from, whichever domain they are for."""
+    """Inputs of all plans for one preemptor, whichever domain they are for."""
 
     preemptor: Preemptor
     asked: Demand
@@ -200,7 +200,10 @@ class GangPreemptor(Evictor):
                 self._refused.add(kind, attempt)
 
     def _kind(self, job: Job, demand: Demand) -> tuple[int, ...] | None:
-        """What tells lone tasks apart that fall singly for each other's like; None for any other job."""
+        """A key that is equal for single tasks which could be evicted for the same preemptors.
+
+        None for any other job.
+        """
         if not self._options.by_pod or job.declared or not job.shape.free:
             return None
         if self._protection is not None:  # what is protected depends on the namespace as well
@@ -308,7 +311,10 @@ class GangPreemptor(Evictor):
                 heappush(ahead, (domain_plan.price, domain, domain_plan))
 
     def _bounds(self, planning: _Planning, domains: Ints) -> dict[int, Price]:
-        """What plans cost at least in each of these domains that may have one. A domain alone comes first anyway."""
+        """A lower bound of the price of a plan in each of these domains; domains without a plan are left out.
+
+        A single domain is not bounded, as it comes first anyway.
+        """
         if len(domains) == 1:
             return {int(domains[0]): ()}
         breakable = ~self._settled.kept & self._options.allow_whole
@@ -316,7 +322,7 @@ class GangPreemptor(Evictor):
         return bounds.at_once(planning.eligible, domains)
 
     def _room_without(self, tasks: Bools) -> Room:
-        """What is free once these running tasks are gone."""
+        """Free amounts once these running tasks are gone."""
         return Room(self._cycle, Pool.FUTURE_IDLE, freed=self._running.freed(np.flatnonzero(tasks)))
 
     def _planning(self, preemptor: Preemptor, demand: Demand, eligible: Bools, room: Room) -> _Planning:
@@ -566,7 +572,10 @@ class GangPreemptor(Evictor):
         return EvictionAttempt(self._action, None, looked, self._cycle.topology.name[plan.domain], tuple(notes))
 
     def _with_remainder(self, preemptor: Preemptor, plan: EvictionPlan) -> Ints:
-        """What is left of broken gangs elsewhere stays, unless the profile evicts it too."""
+        """The victims of a plan, with the rest of the gangs that it breaks if the profile evicts that too.
+
+        That rest is evicted on the ledger.
+        """
         broken = []
         for b in plan.taken:
             if not plan.bundles.safe[b]:
@@ -586,7 +595,7 @@ class GangPreemptor(Evictor):
         return f"to make room for {job.key}: {why}"
 
     def _why_not(self, preemptor: Preemptor, looked: tuple[str, ...]) -> Reason:
-        """What the obstacle was, domain by domain: no candidates, protected pods, or too little room."""
+        """The reason why nothing was evicted, domain by domain: no candidates, protected pods, or too little room."""
         over = quota_objection(self._cycle, preemptor, self._candidates(preemptor)) if self._options.by_pod else None
         if over is not None:
             return Reason("NotEnoughVictims", self._action, f"nothing was evicted, as it would not help: {over.text}")
@@ -599,7 +608,7 @@ class GangPreemptor(Evictor):
         return Reason("NotEnoughVictims", self._action, f"nothing was evicted: {notes}{hidden_text}")
 
     def _note(self, preemptor: Preemptor, domain: int) -> str:
-        """What stood in the way in one domain."""
+        """Why one domain has no plan, as a part of a sentence."""
         inside = self._running.inside(self._cycle.topology.span(domain))
         candidates_here = np.flatnonzero(self._eligible(preemptor)[inside]) + inside.start
         where = "in the cluster" if domain == ROOT else f"in {self._cycle.topology.name[domain]}"

@@ -26,7 +26,7 @@ __all__ = ["KeptPlan", "KeptPlans", "PlanInputs"]
 
 
 class KeptPlan(msgspec.Struct, frozen=True):
-    """What was planned for a domain, or that nothing can be."""
+    """The plan for a domain that an earlier preemptor found, or that there is none."""
 
     plan: EvictionPlan | None
     answers: dict[bytes, bool]  # of quotas, by what victims free
@@ -64,7 +64,7 @@ class PlanInputs(msgspec.Struct, frozen=True):
 
 
 def _kind(cycle: Cycle, preemptor: Preemptor, demand: Demand, quotas: Quotas) -> Hashable:
-    """What is the same of preemptors for which alike plans are made; None where more may be read."""
+    """A key that is equal for preemptors with the same plans. None for a preemptor whose plans may depend on more."""
     job = preemptor.job
     pipeline = cycle.pipeline
     firm = tuple((shape.number, number) for shape, number in demand.task_groups[0].firm())

@@ -68,7 +68,7 @@ def _weight(cycle: Cycle, preemptor: Preemptor, losing: Ints) -> Floats:
 
 
 def loss_text(cycle: Cycle, preemptor: Preemptor, victims: Ints) -> str:
-    """What a plan that is carried out loses and gains; "" where no plugin prices it."""
+    """Work that a plan loses and gains, in words; "" where no plugin prices evictions."""
     if preemptor.losses is None or not len(victims):
         return ""
     return _compared(cycle, preemptor, _losing(cycle, preemptor.running, victims))

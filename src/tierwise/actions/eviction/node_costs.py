@@ -72,7 +72,7 @@ def beyond_budgets(cycle: Cycle, running: RunningTable, tasks: Ints, rows: Ints 
 def price_of(
     cycle: Cycle, running: RunningTable, victims: Ints, victim_order: VictimOrder, *, tasks: int, priorities: Ints
 ) -> tuple[float, ...]:
-    """What victims cost who make room for so many tasks; the smallest price wins."""
+    """Price of victims that make room for so many tasks; the smallest price wins."""
     ordered = victims[np.lexsort(by_importance(running, victims, victim_order))]
     if victim_order is VictimOrder.POD and tasks == 1:
         return tuple(float(key[0]) for key in node_keys(cycle, running, ordered, np.zeros_like(ordered), 1))
@@ -106,7 +106,7 @@ def node_keys(cycle: Cycle, running: RunningTable, victims: Ints, rows: Ints, si
 
 
 class NodeCosts(msgspec.Struct, frozen=True):
-    """What so many tasks cost on each row; arrays of numbers are (tasks x rows), row 0 standing for no task."""
+    """Price of each number of tasks on each row. Arrays are (tasks x rows), with row 0 for no task."""
 
     free: Ints  # how many tasks each row takes as things are
     room: Ints  # how many with every candidate gone

@@ -51,7 +51,7 @@ _HOLDING = (Status.RUNNING, Status.RELEASING)
 
 
 def repaired(snapshot: Snapshot, profile: Profile) -> dict[str, OnNodeLoss]:
-    """What jobs want when they lose nodes, by key; jobs that want nothing are left out."""
+    """The wish of each job for the loss of a node, by key; jobs without one are left out."""
     if not profile.feature("Repair"):
         return {}
     usual = next((OnNodeLoss(text) for text in profile.listed(REPAIR, "onNodeLoss")), None)
@@ -224,7 +224,7 @@ class Replacements:
         self._moves: list[tuple[Shape, Ints, Ints]] = []  # where parts of gangs move to: shapes, rows and counts
 
     def complaints(self) -> tuple[tuple[Task, Reason], ...]:
-        """What could not be done as tasks ask for."""
+        """Tasks with a wish for repair that cannot be kept, each with the reason."""
         return self._spares.complaints
 
     def make_room(self, job: Job) -> bool:

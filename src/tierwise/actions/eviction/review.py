@@ -49,9 +49,9 @@ def review(cycle: Cycle, since: int) -> None:
 
 
 def _bundles(cycle: Cycle, evictions: list[Eviction]) -> list[list[Eviction]]:
-    """What stays together: all of a gang that was broken or that falls as one, everybody else alone.
+    """Evictions that stand or fall together: all of a gang that is broken or evicted whole, else each pod by itself.
 
-    Where pods fall one by one, no minimum keeps the pods of a gang together.
+    Where pods are evicted one by one, no minimum keeps the pods of a gang together.
     """
     bundles: dict[object, list[Eviction]] = {}
     ready = cycle.running.jobs.sums(cycle.ledger.ready)
@@ -95,7 +95,7 @@ def _quotas_allow(cycle: Cycle, evictions: list[Eviction]) -> bool:
 
 
 def _tell(cycle: Cycle, bundle: list[Eviction]) -> None:
-    """What is said of how room was made speaks of those alone who go."""
+    """Take evictions that were undone out of the explanation of their plans."""
     for eviction in bundle:
         if eviction.by is None:
             continue

@@ -53,7 +53,7 @@ def chooses_its_host(cycle: Cycle, gang: Job | SubJob, within: int) -> bool:
 
 
 class Room:
-    """What is free on rows: a pool; a pool plus what is `freed`; or just `free`. Arrays are (resources x rows)."""
+    """Free amounts by row, (resources x rows): those of a pool, of a pool plus `freed`, or just `free`."""
 
     def __init__(
         self,
@@ -75,7 +75,7 @@ class Room:
         self._domains: dict[int, Ints] = {}
 
     def free(self, resources: Ints) -> Ints:
-        """What is free of some resources, (resources x rows)."""
+        """Free amounts of some resources, (resources x rows)."""
         if self._free is not None:
             return self._free[resources]
         free = self.cycle.ledger.free(resources, slice(0, len(self.cycle.nodes)), self._pool)

@@ -149,7 +149,7 @@ class Order(msgspec.Struct):
 
 
 def _room_with_rules(cycle: Cycle, job: Job, task_group: TaskGroup, pool: Pool) -> Room:
-    """What is free on a pool for a task group of a job, beside its rules between pods."""
+    """Room of a pool for a task group, with rules between pods counted where they can be."""
     if not any(cycle.pipeline.moving(tasks_left.pod_set.shape) for tasks_left in task_group.remaining):
         return Room(cycle, pool)
     from tierwise.actions.placement.ruled_room import RuledRoom  # few gangs have rules

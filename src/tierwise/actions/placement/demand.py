@@ -286,7 +286,7 @@ def surplus_groups(cycle: Cycle, job: Job) -> Iterator[Demand]:
 
 
 def whole_first(cycle: Cycle, job: Job, demanded: Demand) -> tuple[Demand, ...]:
-    """What is tried to be placed at once: of a gathered job all that is left, then its minimum."""
+    """The demands to try in turn: of a gathered job all that is left, then its minimum; of others just the demand."""
     if not cycle.pipeline.gather_options(job, demanded.need):
         return (demanded,)
     (minimum_group,) = demanded.task_groups
@@ -297,7 +297,7 @@ def whole_first(cycle: Cycle, job: Job, demanded: Demand) -> tuple[Demand, ...]:
 
 
 def larger_sizes(cycle: Cycle, job: Job) -> Iterator[TaskGroup]:
-    """What a gang lacks to each larger one of its listed sizes that there are pods for, the largest first."""
+    """Task groups that bring a gang to its larger listed sizes, the largest first, as far as it has pods."""
     (sub,) = job.subs
     remaining, ready = remaining_tasks(cycle, sub), ready_tasks(cycle.ledger, sub)
     waiting = sum(tasks_left.left for tasks_left in remaining)

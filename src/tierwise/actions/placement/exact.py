@@ -108,7 +108,7 @@ _Tasks = tuple[Ask, PodSet, int, int]
 
 
 def statable(cycle: Cycle, job: Job) -> Demand | None:
-    """What a job lacks, where a program can state it: gangs that are gathered are counted in multiples."""
+    """The demand of a job, or None if a program cannot state it, because the gang is gathered in multiples."""
     job_demand = demand(cycle, job)
     plain = (
         bool(job_demand.task_groups) and job_demand.enough and not cycle.pipeline.gather_options(job, job_demand.need)
@@ -250,7 +250,7 @@ class _Units(msgspec.Struct, frozen=True, eq=False):
 
 
 class _Stated:
-    """What is asked of a gang, in the words of the program."""
+    """The demand of a gang as a question for the program."""
 
     def __init__(
         self,
@@ -553,7 +553,7 @@ class _Stated:
     # What rows have.
 
     def wishes(self) -> Iterator[Wish]:
-        """What can be left out: rules between pods first, then limits, then roles."""
+        """Rules that can be left out: those between pods first, then limits, then roles."""
         yield from self._rules.written()
         yield from dict.fromkeys(limit for limit in self._limit_of if limit is not None)
         yield from (wish for wish in self._wanted if wish.of_one_role)

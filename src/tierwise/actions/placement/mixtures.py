@@ -107,11 +107,14 @@ class Axes:
         return table
 
     def nothing(self) -> Ints:
-        """What no row at all takes."""
+        """The table of no row at all: it takes no task."""
         return self.table((np.zeros((1, len(self.size)), dtype=np.int64), np.zeros(1, dtype=np.int64)))
 
     def plus(self, table: Ints, options: Options) -> Ints:
-        """What a set of rows takes together with another one, which takes `options`."""
+        """The table of two sets of rows together; the second one takes `options`.
+
+        Raises OutOfBoundError beyond the budget.
+        """
         if len(options[1]) > np.count_nonzero(table >= 0):
             table, options = self.table(options), _options(table)
         work = len(options[1]) * table.size
@@ -152,7 +155,7 @@ class Axes:
         return kinds.ravel(), alike.T
 
     def options(self, kind: Ints) -> Options:
-        """What rows of a kind take."""
+        """Mixtures of tasks that rows of a kind take."""
         options = self._kinds.get(kind.tobytes())
         if options is None:
             resources = len(self._asked)

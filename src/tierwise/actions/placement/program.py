@@ -48,7 +48,7 @@ _SMALLER = ("mip_heuristic_run_rens", "mip_heuristic_run_rins")
 
 
 class Scope(msgspec.Struct, frozen=True, eq=False):
-    """What tasks of a part of a gang must have in common."""
+    """Limits that the tasks of a part of a gang share."""
 
     parent: int  # the number of the scope around it, which comes before it; -1 for none
     place: Ints | None = None  # by row: all are in one place, -1 is none; None: wherever they like
@@ -88,7 +88,7 @@ class Wanted(msgspec.Struct, frozen=True, eq=False):
 
 
 class Question(msgspec.Struct, frozen=True, eq=False):
-    """What is to be placed, and what rows have for it."""
+    """Tasks to be placed, and the room that rows have for them."""
 
     numbers: tuple[int, ...]  # of the shapes, as records call them
     requests: Ints  # (shapes x resources)

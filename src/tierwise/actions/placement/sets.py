@@ -749,9 +749,9 @@ Search = Callable[[Cycle, Job, Demand], SearchResult | NoPlace]
 
 
 def with_regard(cycle: Cycle, job: Job, demand: Demand, search: Search) -> SearchResult | NoPlace:
-    """What a search finds for a gang: first where the rest of its sets, which is to come beside it, finds a place too.
+    """A place for a gang that leaves one for the other gangs of its sets, which are to be near it.
 
-    Where that is nowhere, or cannot be told within a few tries, as if it were alone.
+    If there is none, or a few tries do not find it, a place for the gang alone.
     """
     sets = cycle.sets
     if not isinstance(sets, Sets) or cycle.current_domain(job) is not None:
@@ -890,7 +890,7 @@ def _nest(outer: Ints, inner: Ints) -> bool:
 
 
 def _on_nodes(rule: SetRule) -> Reason:
-    """What is said of nodes that a rule closes."""
+    """The reason for nodes that a rule closes."""
     if rule.apart:
         limit_text = count(rule.most, "part") if rule.most else f"more than {percent(rule.share)} of the parts"
         tier = rule.constraint.tier_name or "domain"

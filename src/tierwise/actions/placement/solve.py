@@ -238,7 +238,7 @@ def _search_trees(
 
 
 def _inside(cycle: Cycle, placement: SearchResult | NoPlace, within: int) -> SearchResult | NoPlace:
-    """What was found on another tree, where it is inside a domain of this one."""
+    """A result of a search on another tree, if it lies inside this domain; else no place, without proof."""
     if isinstance(placement, NoPlace) or within <= placement.domain < int(cycle.topology.last[within]):
         return placement
     return NoPlace.BOUNDED

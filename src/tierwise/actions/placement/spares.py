@@ -53,7 +53,7 @@ def _standing(job: Job) -> list[Task]:
 
 
 def _shape(job: Job) -> Shape:
-    """What most of its running tasks are like, and so its spares; of equally many the first, as tasks come in order."""
+    """The shape of the spares of a job: that of most of its running tasks, of equally many the first one."""
     return Counter(task.shape for task in _standing(job)).most_common(1)[0][0]
 
 
@@ -134,7 +134,7 @@ class Spares:
         return any(cycle.pipeline.may_reclaim(job, request) is None for request in requests)
 
     def kept_for(self) -> Iterable[tuple[Job, Held]]:
-        """What is kept free now, and for whom."""
+        """The owners of spares, each with the places that are kept free for it now."""
         jobs = self._cycle.snapshot.jobs
         return [(jobs[number], (kept_place,)) for number, kept_place in self._kept.items()]
 
@@ -144,7 +144,7 @@ class Spares:
         return {jobs[number].key: int(counts.sum()) for number, (_, _, counts) in self._kept.items()}
 
     def places(self) -> Iterable[tuple[Shape, Ints, Ints]]:
-        """What is kept free now: shapes, rows, and how many of the shape on each."""
+        """The places that are kept free now: shapes, rows, and how many of the shape on each."""
         return self._kept.values()
 
     def open_all(self) -> None:

@@ -113,7 +113,7 @@ def _try(
 def _in_fewer_leaves(
     cycle: Cycle, job: Job, task_group: TaskGroup, first_placement: SearchResult, mark: int
 ) -> SearchResult | NoPlace:
-    """What was found, or the same tasks in fewer innermost domains of the same domain, where a few trials find them."""
+    """The first placement, or one in fewer innermost domains of the same domain if a few trials find it."""
     bundle = task_group.firm()
     if len(bundle) < 2 or task_group.sub.constraint is None or not cycle.pipeline.room_ahead:
         return first_placement
@@ -168,7 +168,7 @@ def _sets_of_leaves(cycle: Cycle, bundle: tuple[tuple[Shape, int], ...], domain:
 def confined(
     cycle: Cycle, job: Job, rows: Ints, search: Callable[[], SearchResult | NoPlace]
 ) -> SearchResult | NoPlace:
-    """What a search finds where nothing can be placed on other rows than these; on the ledger as it was."""
+    """The result of a search that may place tasks only on these rows, written to the ledger."""
     with cycle.ledger.statement():
         close_others(cycle, rows)
         placement = search()

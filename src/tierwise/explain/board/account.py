@@ -97,7 +97,7 @@ def _reservations(run: Run) -> Places:
 
 
 def _taken(snapshot: Snapshot, resource: str, places: Places) -> Ints:
-    """What places come to on every row."""
+    """Amount of a resource that some places hold, by row."""
     sums = np.zeros(len(snapshot.nodes), dtype=np.int64)
     index = snapshot.axis.index.get(resource, -1)
     for shape, rows, counts in places if index >= 0 else ():

@@ -149,7 +149,7 @@ class Board:
         return job_lines(self._run, self._by_job, self._fabric)
 
     def wire(self) -> Raw:
-        """What a page begins with; the jobs themselves are asked for apart."""
+        """The first data of a page; its jobs are loaded apart."""
         run, fabric, jobs = self._run, self._fabric, self.lines
         cycles = self._told()
         return {
@@ -311,7 +311,7 @@ class Board:
         return changed
 
     def nodes_for(self, name: str) -> Raw | None:
-        """What every node says to the pods of a job that have no place; None where no such job waits."""
+        """The answer of every node to the pods of a job without a place; None where no such job waits."""
         job = self._job(name)
         return nodes_for_job(self._run, job) if job is not None else None
 

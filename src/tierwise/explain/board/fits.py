@@ -149,7 +149,7 @@ def _lit(topology: Topology, gangs_by_domain: Ints, limit: int | None) -> Raw:
 
 
 def _amounts(snapshot: Snapshot, text: str) -> dict[str, int] | None:
-    """What each pod asks for; None where a part of it is no amount of a resource that nodes have."""
+    """Request of each pod by resource; None where the text names no amount, or a resource that no node has."""
     amounts: dict[str, int] = {}
     for part in re.split(r"\s*(?:\+|,|\band\b)\s*", text.removesuffix(" each")):
         form = _PART.fullmatch(part)

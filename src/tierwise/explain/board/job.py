@@ -36,7 +36,7 @@ Trees = Mapping[str, AlternateTopology]
 
 
 def job_page(run: Run, job: Job, board_pods: Sequence[BoardPod], trees: Trees) -> Raw:
-    """What `explain --job` tells, and the domains of each tree that light up in the map."""
+    """The data of `explain --job`, with the domains of each tree that the map lights up."""
     rejection = refusal(job, run.last)
     attempts = [attempt for _, report in run.reports for attempt in report.eviction_attempts.get(job.key, ())]
     return {

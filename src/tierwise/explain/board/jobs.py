@@ -216,7 +216,7 @@ def _line(run: Run, job: Job, board_pods: Sequence[BoardPod], tree: BoardTree, *
 
 
 def _amounts(snapshot: Snapshot, tasks: Sequence[Task], resources: Sequence[str]) -> list[int]:
-    """What tasks ask for in sum, resource by resource."""
+    """Sum of the requests of tasks, resource by resource."""
     counts = Counter(task.shape.number for task in tasks)
     index = [snapshot.axis.index.get(name, -1) for name in resources]
     shapes = [(snapshot.shapes[number].request, times) for number, times in counts.items()]

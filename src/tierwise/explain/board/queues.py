@@ -97,7 +97,7 @@ def _in_trees(queues: Mapping[str, Queue]) -> Iterator[tuple[Queue, int]]:
 
 
 def _used(queues: Mapping[str, Queue], ledger: Ledger) -> dict[str, Ints]:
-    """What each queue and those below it use."""
+    """Amounts that each queue uses, together with the queues below it."""
     sums = {name: ledger.queue_used[:, column].copy() for name, column in ledger.queue_index.items()}
     for name, column in ledger.queue_index.items():
         seen = {name}
@@ -110,7 +110,10 @@ def _used(queues: Mapping[str, Queue], ledger: Ledger) -> dict[str, Ints]:
 
 
 def _borrowed(used: Sequence[int | None], own_amounts: Sequence[int | None], *, inner: bool) -> list[int | None]:
-    """What is used beyond one's own; None where nothing says what that is, as of a parent that itself has nothing."""
+    """Amount used beyond the own share, by resource.
+
+    None where nothing states the share, as for a parent without one.
+    """
     return [
         None if own_amount is None or (inner and not own_amount) else max(0, (has or 0) - own_amount)
         for has, own_amount in zip(used, own_amounts, strict=True)

@@ -35,7 +35,7 @@ _DULL: Final = ("ephemeral-storage", "storage")
 
 
 def shown_resources(snapshot: Snapshot) -> tuple[str, ...]:
-    """What people may choose to look at: the scarce resource first, then other devices, then cpu, memory and pods."""
+    """The resources to choose from: the scarce one first, then other devices, then cpu, memory and pods."""
     totals = snapshot.nodes.allocatable.sum(axis=1).tolist()
     scarce_resource = scarce(snapshot)
     names = [
@@ -78,7 +78,7 @@ class BoardTree:
         self.free: Ints = np.where(self.shut, 0, np.maximum(self.total - self.used, 0))
 
     def of(self, board_pods: Iterable[BoardPod]) -> Ints:
-        """What some tasks ask for, (resources x rows)."""
+        """Sum of the requests of pods, (resources x rows)."""
         pairs = [(stand.task.shape.number, stand.row) for stand in board_pods]
         sums = np.zeros_like(self.total)
         if pairs:
@@ -162,7 +162,7 @@ class BoardTree:
 
 
 def _requests(snapshot: Snapshot, index: int) -> Ints:
-    """What tasks of every shape ask of one resource."""
+    """Request of each shape for one resource."""
     amounts = (int(shape.request[index]) if index >= 0 else 0 for shape in snapshot.shapes)
     return np.fromiter(amounts, np.int64, len(snapshot.shapes))
 

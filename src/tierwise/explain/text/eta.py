@@ -101,7 +101,7 @@ def _without_start(page: Page, explained: Sequence[Eta], now: float) -> list[Tex
 
 
 def _basis(page: Page, report: EtaReport) -> list[Text]:
-    """What the answer rests on."""
+    """How the answer was worked out: the number of simulated futures, and jobs whose ends are unknown."""
     done = f"{count(report.runs, 'run')} ahead from {clock_text(report.now, report.now)} UTC"
     parts = [f"{done}, {count(report.cycles, 'cycle')}"]
     if report.sources:

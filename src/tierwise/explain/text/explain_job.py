@@ -53,7 +53,7 @@ def job_lines(page: Page, run: Run, job: Job) -> list[Text]:
 
 
 def search_texts(run: Run, job: Job) -> list[Text]:
-    """What the search that found a place for the job saw on the way; nothing where none of the run's cycles did."""
+    """The steps of the search that found the place of a job; none where no cycle of the run placed it."""
     number, snapshot, basis = _first_basis(run, job)
     if basis is None:
         return []
@@ -174,7 +174,7 @@ def _reservation(job: Job, snapshot: Snapshot, report: CycleReport) -> Raw:
 
 
 def _proposal(job: Job, reports: Sequence[tuple[Snapshot, CycleReport]]) -> Raw | None:
-    """What was recommended for the job when its minimum was placed."""
+    """The recommendation for the minimum of the job as JSON; None without one."""
     minimum_decisions = (
         (snapshot, d) for snapshot, report in reports for d in report.decisions if d.job.key == job.key
     )

@@ -36,7 +36,7 @@ def change_lines(page: Page, before: Objects, after: Objects, touched: Iterable[
 
 
 def event_lines(page: Page, events: Sequence[RecordEvent]) -> list[Text]:
-    """What was recorded about objects; nothing where nothing was."""
+    """Events of objects, as lines; none without events."""
     rows: list[list[Cell]] = [
         [Text(event.type, style="yellow" if event.type == "Warning" else ""), str(event.about), event.message]
         for event in events

@@ -72,7 +72,7 @@ def schedule_lines(page: Page, run: Run) -> list[Text]:
 
 
 def headline(run: Run) -> Text:
-    """What came of a run, in a line."""
+    """The result of a run, in one line."""
     idle = run.waiting()
     decided = [decisions for decisions in run.decisions().values() if any(d.bound for d in decisions)]
     bound = sum(d.count() for decisions in decided for d in decisions if d.bound)

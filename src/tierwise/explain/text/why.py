@@ -48,7 +48,7 @@ class PodExplanation(msgspec.Struct, frozen=True):
 
 
 def already_placed(objects: Objects, job: Job | None) -> str:
-    """What the cluster last said about a job, in the newest condition of its podGroup."""
+    """The newest condition of the podGroup of a job, as "TYPE: MESSAGE"; "" without one."""
     group = objects.every(PodGroup).get(job.key) if job is not None and job.declared else None
     lines = group.status.conditions if group is not None else ()
     return f"{lines[-1].type}: {lines[-1].message}" if lines else ""
