@@ -111,7 +111,8 @@ def _covers(
 ) -> Iterator[Issue]:
     """Issues where what the queues below ask for adds up to more than their parent has."""
     for resource, quantity in resources.items():
-        limit, sum_below = amount(resource, quantity), sum(amount(resource, b.get(resource, 0)) for b in below)
+        limit = amount(resource, quantity)
+        sum_below = sum(amount(resource, b.get(resource, 0)) for b in below)
         if sum_below > limit:
             shown = (
                 f"{show(resource, sum_below)} {resource} in all, more than the {show(resource, limit)} of this queue"

@@ -53,7 +53,8 @@ def _entries(text: str) -> list[dict[str, object]]:
 
 def _charge(entry: dict[str, object], pod: Pod, node: Node) -> Fraction:
     """The charge of a pod on a node: for each resource by the first charge that is for the node."""
-    total, counted = Fraction(0), set[str]()
+    total = Fraction(0)
+    counted = set[str]()
     request = asked(pod)
     charges = entry["charges"]
     for charge in charges if isinstance(charges, list) else ():

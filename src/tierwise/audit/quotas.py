@@ -27,7 +27,8 @@ from tierwise.port import Objects
 __all__ = ["queues", "quotas"]
 
 _PREFIX = "quota.scheduling.koordinator.sh/"
-_DEFAULT, _ROOT = "koordinator-default-quota", "koordinator-root-quota"
+_DEFAULT = "koordinator-default-quota"
+_ROOT = "koordinator-root-quota"
 _QUEUE = "scheduling.volcano.sh/queue-name"
 _INDEX = "gang.scheduling.koordinator.sh/network-topology-index"
 

@@ -426,7 +426,8 @@ def _in_sizes(draft: Job, text: str | None) -> tuple[Job, Reason | None]:
     if isinstance(sizes, str):
         return draft, Reason("InvalidSizes", "pod", sizes)
     if draft.shape.parted or draft.shape.gated:
-        parts, roles = several(draft.part_names.part), several(draft.part_names.role)
+        parts = several(draft.part_names.part)
+        roles = several(draft.part_names.role)
         why = f"the gang has {parts} or minimums of {roles}, and sizes are for one number of pods"
         return draft, Reason("NotSupported", "pod", f"annotation {SIZES} is not supported: {why}")
     enough = tuple(size for size in sizes if size >= draft.minimum)

@@ -111,7 +111,7 @@ MODULES: Final[Mapping[str, str]] = {
 
 
 def moved(name: str) -> str:
-    """Where a point of version 1 of the plugin seam is now, as a sentence; "" for any other name."""
+    """What the author of a plugin of version 1 of the seam is told about a point; "" for any other name."""
     new_point = MOVED.get(name)
     if new_point:
         return f"{name} is part of {new_point} since version {SEAM} of the plugin seam: declare {new_point}"
@@ -138,7 +138,7 @@ REQUIRED, EITHER, OPTIONAL, HINT = Part
 
 
 class Mark(msgspec.Struct, frozen=True):
-    """A property of a method of an extension point."""
+    """What is said of a method of a point."""
 
     part: Part
     switches: tuple[str, ...]  # by which a profile disables it, as Volcano spells them behind `enable`
@@ -178,7 +178,7 @@ class CycleView(msgspec.Struct, frozen=True):
 
 
 class Ask(msgspec.Struct, frozen=True):
-    """The tasks to be placed: of one shape, for one sub-job of one job."""
+    """What is being placed: tasks of one shape, for one sub-job of one job."""
 
     shape: Shape
     sub: SubJob
@@ -553,7 +553,7 @@ class Quota(Protocol):
 
 
 class Debt(msgspec.Struct, frozen=True):
-    """Amounts that a queue holds beyond its share, with a text for messages."""
+    """What a queue holds beyond its share, as amounts and as text."""
 
     queue: str
     over: Ints  # per resource; zero or negative where nothing is owed

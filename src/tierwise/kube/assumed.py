@@ -61,7 +61,8 @@ class _Assumption(msgspec.Struct):
         if self.nominated is not None and not pod.spec.node_name:
             pod = replace(pod, status=replace(pod.status, nominated_node_name=self.nominated))
         if self.node and not pod.spec.node_name:
-            spec, status = replace(pod.spec, node_name=self.node), replace(pod.status, nominated_node_name="")
+            spec = replace(pod.spec, node_name=self.node)
+            status = replace(pod.status, nominated_node_name="")
             marked = replace(pod.metadata, annotations={**pod.metadata.annotations, **self.marks})
             pod = replace(pod, metadata=marked, spec=spec, status=status)
         if self.leaving and not pod.metadata.deletion_timestamp:

@@ -62,7 +62,8 @@ class Recorder(BehindBinds[tuple[str, ...], _Told]):
     def record(self, event: RecordEvent) -> None:
         """Queue an event; the time is now. What waits already and is said again is said with the latest decision."""
         entry = self._store.find(event.about)  # now: by the time that it is written the object may be gone
-        uid, about = entry[0].metadata.uid if entry is not None else "", event.about
+        uid = entry[0].metadata.uid if entry is not None else ""
+        about = event.about
         identity = about.group, about.kind, about.name, uid, event.type, event.reason, event.message
         before = self._waiting.get(about.namespace, identity)
         times = before.times + 1 if before is not None else 1

@@ -153,7 +153,8 @@ def _alike(by_shape: Mapping[int, Ints], rows: int) -> Iterator[tuple[Bools, dic
 def _even(charges: Ints, shared: SharedAmount) -> bool:
     """Whether the rows of each domain have one charge."""
     inside = shared.homes >= 0
-    low, high = np.full(len(shared.limits), _ENDLESS), np.zeros(len(shared.limits), dtype=np.int64)
+    low = np.full(len(shared.limits), _ENDLESS)
+    high = np.zeros(len(shared.limits), dtype=np.int64)
     np.minimum.at(low, shared.homes[inside], charges[inside])
     np.maximum.at(high, shared.homes[inside], charges[inside])
     return bool((low >= high).all())

@@ -91,7 +91,9 @@ class GangPlugin:
         """
         if job.satisfied:
             return None
-        shape, by_role, existing = job.shape, Counter[str](), list[int]()
+        shape = job.shape
+        by_role = Counter[str]()
+        existing = list[int]()
         if shape.roles:
             by_role = _existing_by_role(job)
             existing = [by_role[job.role_names[number]] for number in job.counted_roles]
@@ -123,7 +125,8 @@ class GangPlugin:
         """Of each inner group enough parts must exist whole; the innermost one that lacks some is named."""
         if not job.shape.nested or missing[0][0] <= 0:
             return None
-        short, inside = 0, [i for i, group in enumerate(job.inner_groups) if group.parent == 0 and missing[i][0] > 0]
+        short = 0
+        inside = [i for i, group in enumerate(job.inner_groups) if group.parent == 0 and missing[i][0] > 0]
         while inside:
             short = inside[0]
             inside = [i for i, group in enumerate(job.inner_groups) if group.parent == short and missing[i][0] > 0]

@@ -47,8 +47,12 @@ from tierwise.model.topology import ROOT, Topology
 __all__ = ["Patience"]
 
 _NAME = "patience"
-_SHARE, _TIME, _FROM, _WAIT = 0.05, "1h", 2, 0.5
-_CHANCE, _SHARES = 0.3, 4
+_SHARE = 0.05
+_TIME = "1h"
+_FROM = 2
+_WAIT = 0.5
+_CHANCE = 0.3
+_SHARES = 4
 """Where ends are not known: the least chance, and within how many shares. It is as good in the next cycle as in this
 one, so what has been waited counts there."""
 
@@ -128,7 +132,8 @@ class Patience:
             return None
         index, until = current
         tree, positions = self._tree(job)
-        step, limit = steps[index], _tier(tree, steps[index])
+        step = steps[index]
+        limit = _tier(tree, steps[index])
         domain = tree.meet_rows(positions[rows] if positions is not None else rows)
         if limit is None or len(distinct(rows)) == 1 or int(tree.tier[domain]) <= limit:
             return None
@@ -177,7 +182,8 @@ class Patience:
         if touched <= self._stretch * fewest:
             return None
         shape, count, without = self._main(job, rows)
-        own_namespace, by = namespace_of(job.key), self._ahead.planner(job)
+        own_namespace = namespace_of(job.key)
+        by = self._ahead.planner(job)
         open_rows = ~self._lost.rows(shape.tolerations)
         now = self._needed(self._ahead.leaves_now(shape, without, open_rows, by), count)
         best = min(touched, int(now[0]))

@@ -28,7 +28,9 @@ from tierwise.model.job import Shape
 
 __all__ = ["Places"]
 
-_IDLE, _TIME, _END = 100.0, 50.0, 5.0
+_IDLE = 100.0
+_TIME = 50.0
+_END = 5.0
 """The most that idle devices of a host, the time for which it would be whole, and the distance of ends weigh."""
 _MOST = 3.0
 """How much more a whole host of an empty leaf counts than one of a usual leaf, at most."""

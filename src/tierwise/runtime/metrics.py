@@ -248,7 +248,8 @@ class Metrics(DeclaredMetrics):
 
     def _kept_records(self, snapshot: Snapshot) -> None:
         """Figures of what is remembered of pods that are gone, where the profile has it remembered."""
-        memory, now = snapshot.start_memory, snapshot.now
+        memory = snapshot.start_memory
+        now = snapshot.now
         if memory is not None:
             self.set("tierwise_suspected_nodes", len(memory.at(snapshot.jobs, now).suspected))
         if snapshot.place_memory is not None:

@@ -549,7 +549,8 @@ class ProfileRun:
         if ended.times is not None:
             ended.times.stages(("apply", "publish"), (ended.begun, applied, published))
         drift = self._drift(ended.objects, snapshot)
-        profile_now, seen = self._own, ended.objects
+        profile_now = self._own
+        seen = ended.objects
         loop_pass = LoopPass(
             snapshot,
             report,

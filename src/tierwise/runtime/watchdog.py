@@ -46,7 +46,8 @@ LEFT_OUT: Final = 3600.0
 REMEMBERED: Final = 2 * LEFT_OUT
 """Seconds for which a catch counts."""
 
-_EACH, _MOST = 4, 16
+_EACH = 4
+_MOST = 16
 """Catches of one culprit that are remembered, and of all."""
 
 _LOOKS: Final = 20

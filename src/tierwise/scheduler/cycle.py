@@ -595,7 +595,8 @@ def _usage(snapshot: Snapshot, ledger: Ledger, profile: Profile) -> FairUsage | 
 
 def _with_rows_in_turn(opened: Cycle) -> Cycle:
     """A cycle that knows which nodes jobs are to have first, or last."""
-    snapshot, view = opened.snapshot, opened.view
+    snapshot = opened.snapshot
+    view = opened.view
     if snapshot.start_memory is not None:
         from tierwise.actions.placement.known_nodes import KnownNodes  # few profiles remember
 

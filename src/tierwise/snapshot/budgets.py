@@ -114,7 +114,8 @@ class CoveredPods:
         return self._pods[label]
 
     def _labels(self, pod: Pod) -> tuple[_Label, ...]:
-        namespace, labels = pod.metadata.namespace or "default", pod.metadata.labels
+        namespace = pod.metadata.namespace or "default"
+        labels = pod.metadata.labels
         found = [(namespace, key, labels[key]) for key in self._keys if key in labels]
         return (*found, (namespace, "", "")) if "" in self._keys else tuple(found)
 

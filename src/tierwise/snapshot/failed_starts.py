@@ -43,7 +43,8 @@ FAILED_STARTS: Final = "tierwise-failed-starts"
 """The name of the ConfigMap; a profile names its namespace."""
 SUSPECTED: Final = "tierwise.io/Suspected"
 """The condition of a node that has failed several namespaces."""
-_STARTS, _FORGIVEN = "starts", "forgiven"
+_STARTS = "starts"
+_FORGIVEN = "forgiven"
 
 _REFUSED: Final = frozenset(
     ("UnexpectedAdmissionError", "TopologyAffinityError", "NodeLost", "NodeShutdown", "Shutdown", "NodeAffinity")

@@ -47,7 +47,8 @@ _DECLARE: Final = tuple(dict.fromkeys(kind for language in LANGUAGES.values() fo
 
 def pod_here(served: Container[str], pod: Pod) -> PodHere | None:
     """Its place; None for a pod without a node, or of a scheduler that is not among those served."""
-    meta, status = pod.metadata, pod.status
+    meta = pod.metadata
+    status = pod.status
     if not pod.spec.node_name or pod.spec.scheduler_name not in served:
         return None
     evicted = any(c.type == "DisruptionTarget" and c.status == "True" for c in status.conditions)
@@ -158,7 +159,8 @@ def kept_place_effects(objects: Objects, snapshot: Snapshot, evicted: Collection
     if lines == list(memory.recorded):
         return []
     key = _record_key(memory.namespace)
-    present, data = objects.raw(key), {_PLACES: "".join(map(_spelled, lines))}
+    present = objects.raw(key)
+    data = {_PLACES: "".join(map(_spelled, lines))}
     if present is None:
         metadata = {"name": key.name, "namespace": key.namespace}
         manifest: Raw = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}
@@ -194,7 +196,8 @@ def _new(memory: PlaceMemory, objects: Objects, snapshot: Snapshot, evicted: Col
 
 def _seen(pod: PodHere, task: Task, job: Job | None, objects: Objects, snapshot: Snapshot) -> KeptPod:
     key = next((key for key, _ in declaring(objects, job)), None) if job is not None and job.declared else None
-    request, axis = task.shape.request, snapshot.axis.names
+    request = task.shape.request
+    axis = snapshot.axis.names
     return KeptPod(
         pod=task.key,
         uid=pod.uid,
@@ -219,7 +222,8 @@ def _standing(snapshot: Snapshot) -> Iterator[tuple[Job | None, Task]]:
 
 def _bounded(lines: Iterable[KeptPod]) -> list[KeptPod]:
     """The first ones, and of each namespace so many at most: who is in the record stays there."""
-    of_namespace, kept = Counter[str](), list[KeptPod]()
+    of_namespace = Counter[str]()
+    kept = list[KeptPod]()
     for line in lines:
         namespace = namespace_of(line.pod)
         if of_namespace[namespace] < MOST_OF_NAMESPACE and len(kept) < MOST:

@@ -59,7 +59,9 @@ EXTENDED_CLAIM: Final = "resource.kubernetes.io/extended-resource-claim"
 
 _IMPLICIT: Final = "deviceclass.resource.kubernetes.io/"
 _BARRING: Final = frozenset({"NoSchedule", "NoExecute"})
-_YES, _TAINTED, _FAULTS = 1, 2, 3
+_YES = 1
+_TAINTED = 2
+_FAULTS = 3
 _MOST_FAULTS: Final = 200
 
 _REQUEST_COST: Final = 1_000_000

@@ -121,7 +121,8 @@ def sub_group(pod: Pod) -> str:
     own = _pod_set(pod)
     if isinstance(layers, str) or not layers:
         return own
-    size, prefix = layers[-1][1], f"{own}-" if own else ""
+    size = layers[-1][1]
+    prefix = f"{own}-" if own else ""
     labels = pod.metadata.labels
     marks = pod.metadata.annotations
     for key in (marks.get(_INDEX_LABEL, ""), _INDEX, _COMPLETION):

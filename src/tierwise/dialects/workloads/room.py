@@ -42,14 +42,16 @@ class Room:
         Each of its gangs is counted by itself: further pods of one do not keep another from being made whole.
         """
         minimums: dict[str, int] | None = None
-        number_made, has_pods = 0, False
+        number_made = 0
+        has_pods = False
         for raw in missing:
             if raw["kind"] != "Pod":
                 yield raw
                 continue
             if not self._any_left(owner.namespace):
                 if minimums is None:
-                    minimums, has_pods = _minimums(children), any(True for _ in owner.pods())
+                    minimums = _minimums(children)
+                    has_pods = any(True for _ in owner.pods())
                 lacking = self._lacking(raw, minimums)
                 if lacking < 1 or self._waits(owner.namespace) + lacking > 2 * WAITING:
                     if number_made or not has_pods:
@@ -125,7 +127,8 @@ def _minimums(children: Iterable[Child]) -> dict[str, int]:
     for raw in {id(child.raw): child.raw for child in children}.values():
         if raw["kind"] == "Pod":
             continue
-        key, spec = key_of_raw(raw), part(raw, "spec")
+        key = key_of_raw(raw)
+        spec = part(raw, "spec")
         if raw["kind"] == "PodGroup":
             gang = part(part(spec, "schedulingPolicy"), "gang")
             number = spec.get("minMember", gang.get("minCount", 0))

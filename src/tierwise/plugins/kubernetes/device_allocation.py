@@ -24,7 +24,9 @@ from tierwise.plugins.kubernetes.node_affinity import in_any_term
 
 __all__ = ["AllocationFault", "Choice", "DeviceState", "OutOfStepsFault", "Reach", "allocate"]
 
-_YES, _TAINTED, _FAULTS = 1, 2, 3
+_YES = 1
+_TAINTED = 2
+_FAULTS = 3
 
 
 class AllocationFault(Exception):  # noqa: N818 - an answer about a node and not a defect
@@ -395,7 +397,8 @@ class _Search:
 
         A constraint against one that it `must` have is a fault: Kubernetes takes it for a mistake in the claim.
         """
-        device_record, several = self._table.devices[device], self._table.devices[device].allow_multiple_allocations
+        device_record = self._table.devices[device]
+        several = self._table.devices[device].allow_multiple_allocations
         if not several and request.admin and claim in self._in_use.get(device, ()):
             return False
         if not request.admin and (self._state.taken[device] or self._in_use.get(device)):
@@ -546,9 +549,11 @@ def _consumption(amount: int | None, capacity: DeviceCapacity) -> int | None:
         return milli(policy.default if policy is not None and policy.default is not None else capacity.value)
     if policy is None:
         return amount
-    span, values = policy.valid_range, [milli(value) for value in policy.valid_values]
+    span = policy.valid_range
+    values = [milli(value) for value in policy.valid_values]
     if span is not None and span.min is not None:
-        lowest, step = milli(span.min), milli(span.step) if span.step is not None else 0
+        lowest = milli(span.min)
+        step = milli(span.step) if span.step is not None else 0
         amount = max(amount, lowest)
         if step:
             amount = lowest + -(-(amount - lowest) // step) * step

@@ -159,7 +159,8 @@ class PodCounts:
             numbers = self._classes.shapes(selectors if selector is None else (selector,))
             return Count(self.place(key), (self._register(numbers, key, among, leaving=leaving),), (), among)
         every = self.matching((meant.base,), key, among=among, leaving=leaving)
-        added_tallies, less = list(every.more), list[Tally]()
+        added_tallies = list(every.more)
+        less = list[Tally]()
         for choice in _some_of(meant.without)[1:]:
             classes = self._classes.outside(meant.base, choice)
             if classes:
@@ -230,7 +231,8 @@ class PodCounts:
         That are pods which its preferred terms mean, and pods whose preferred terms mean it, as in Kubernetes. Required
         affinity of these weighs `hard`. With `ignores`, their terms count for shapes alone that have terms themselves.
         """
-        placeable_shapes, shapes = placeable(self._view), self._view.snapshot.shapes
+        placeable_shapes = placeable(self._view)
+        shapes = self._view.snapshot.shapes
         liked_by_shape: dict[int, dict[int, tuple[Count, int]]] = {}  # by shape, by count
         shape_numbers = set[int]()
         for shape in placeable_shapes:
@@ -262,7 +264,8 @@ class PodCounts:
 
     def among(self, shape: Shape, constraint: TopologySpreadConstraint, rows: Bools) -> Bools:
         """Those of some rows on which a constraint counts pods."""
-        affinity, taints = constraint.node_affinity_policy != "Ignore", constraint.node_taints_policy == "Honor"
+        affinity = constraint.node_affinity_policy != "Ignore"
+        taints = constraint.node_taints_policy == "Honor"
         return rows & eligible(self._view.nodes, shape, affinity=affinity, taints=taints)
 
     def spread(self, shape: Shape, constraint: TopologySpreadConstraint, among: Bools | None) -> Count:
@@ -290,7 +293,8 @@ class PodCounts:
         """Have shapes tallied from now on, each pod by its weight, or as one."""
         place, size = self._place(key)
         carried = weights if isinstance(weights, dict) else dict.fromkeys(weights, 1)
-        values, evicted = np.zeros(size + 1, dtype=np.int64), None
+        values = np.zeros(size + 1, dtype=np.int64)
+        evicted = None
         bucket = place if among is None else np.where(among, place, -1)
         if not leaving:
             evicted = np.zeros(size + 1, dtype=np.int64)
@@ -454,7 +458,8 @@ class _Classes:
             self._every[meant.base] = [
                 class_number for class_number in candidates if self._matches(meant.base, self._members[class_number])
             ]
-        every, left_out = self._every[meant.base], self._left_out(meant)
+        every = self._every[meant.base]
+        left_out = self._left_out(meant)
         return [class_number for class_number in every if class_number not in left_out] if left_out else every
 
     def means_any(self, selector: PodSelector) -> bool:
@@ -478,7 +483,8 @@ class _Classes:
 
     def _with_a_value(self, condition: Requirement, names: Collection[str] | None) -> list[Sequence[int]]:
         """The classes with one of the values that a condition lists, in these namespaces where that is shorter."""
-        key, values = condition.key, condition.values
+        key = condition.key
+        values = condition.values
         everywhere: list[Sequence[int]] = [self._by_label.get((key, value), ()) for value in values]
         if names is None or len(names) * len(values) >= sum(map(len, everywhere)):
             return everywhere
@@ -513,7 +519,8 @@ _STATED = 5
 """Steps of saying what one rule is for the tasks of a gang."""
 
 _HARD = "DoNotSchedule"
-_NEAR, _EVEN = "near", "even"
+_NEAR = "near"
+_EVEN = "even"
 """Rules that need a label even where they are static: affinity and topology spread."""
 
 
@@ -528,7 +535,8 @@ class _SpreadLimit(msgspec.Struct, frozen=True):
 
     def crowded(self, span: slice) -> Bools:
         """Where one more task is too many, with those who go since this cycle, or without them."""
-        values, evicted = self.count.values, self.count.evicted
+        values = self.count.values
+        evicted = self.count.evicted
         crowded = self._crowded(values, span)
         return crowded | self._crowded(values + evicted, span) if evicted.any() else crowded
 
@@ -751,7 +759,9 @@ class PodRequirements:
         founder = all(s.matches(shape.namespace, shape.labels, shape.namespace_labels) for s in meant)
         if near and founder and self._one_place([term.topology_key for term in near]):
             self._close(shape, near[0].topology_key, _NEAR)
-            near, meant, founder = (), [], True
+            near = ()
+            meant = []
+            founder = True
         away = [(affinity_pods(t, shape.namespace, shape.labels), t.topology_key) for t in self._away_terms(shape)]
         away = [(selector, key) for selector, key in away if self._counts.means_any(selector)]
         even, uneven = self._evens(shape)
@@ -798,7 +808,8 @@ class PodRequirements:
         """The spread constraints of a shape that are not static, and what they were read from."""
         constraints = self._constraints(shape)
         labelled = self._counts.labelled(constraints) if constraints else np.zeros(0, dtype=bool)
-        limits, uneven = [], []
+        limits = []
+        uneven = []
         for constraint in constraints:
             limit = self._even(shape, constraint, labelled)
             if limit is None:
@@ -869,7 +880,8 @@ def _nears(bound: Mapping[int, _Rules], gang_shapes: frozenset[int]) -> Iterator
             shapes_by_rules.setdefault(tuple(map(id, rules.near)), []).append(number)
     for numbers in shapes_by_rules.values():
         counts = bound[numbers[0]].near
-        carriers, met = frozenset(numbers), counts[0].of(gang_shapes)
+        carriers = frozenset(numbers)
+        met = counts[0].of(gang_shapes)
         themselves = carriers & met  # only these can be the first in a place
         nobody = not any(count.values.any() for count in counts)
         for shapes, by, may_found in ((themselves, met - themselves, nobody), (carriers - met, met, False)):
@@ -887,9 +899,11 @@ def _evens(bound: Mapping[int, _Rules], gang_shapes: frozenset[int]) -> Iterator
                 carriers_by_rule.setdefault((id(even.count), even.allowed, even.few), []).append((number, even))
     for carriers in carriers_by_rule.values():
         even = carriers[0][1]
-        count, domains = even.count, even.domains
+        count = even.count
+        domains = even.domains
         compared = np.arange(domains.stop) if isinstance(domains, slice) else domains
-        counted, among = count.of(gang_shapes), count.place >= 0 if count.among is None else count.among
+        counted = count.of(gang_shapes)
+        among = count.place >= 0 if count.among is None else count.among
         every = frozenset(number for number, _ in carriers)
         for shapes, itself in ((every & counted, 1), (every - counted, 0)):
             for evicted in ((0, count.evicted) if count.evicted.any() else (0,)) if shapes else ():
@@ -968,7 +982,8 @@ class PodPreferences:
         for place, values in by_place.values():
             total += values[place]
         scaled = total[self._open]
-        low, high = scaled.min(initial=np.inf), scaled.max(initial=-np.inf)
+        low = scaled.min(initial=np.inf)
+        high = scaled.max(initial=-np.inf)
         return (total - low) * (100.0 / (high - low)) if high > low else np.zeros(len(self._nodes))
 
     def _spread_scores(self, shape: Shape) -> Floats:
@@ -978,7 +993,8 @@ class PodPreferences:
         for count, factor in spread.counts:
             total += factor * count.at(slice(None))
         scaled = total[self._open & spread.rows]
-        low, high = scaled.min(initial=np.inf), scaled.max(initial=0.0)
+        low = scaled.min(initial=np.inf)
+        high = scaled.max(initial=0.0)
         score = (high + low - total) * (100.0 / high) if high > 0 else np.full(len(self._nodes), 100.0)
         score[~spread.rows] = 0.0
         return score

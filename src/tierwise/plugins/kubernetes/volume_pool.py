@@ -114,7 +114,8 @@ class VolumePool:
         row, widths = self._reach(kinds)
         order = np.lexsort((kinds, widths, columns.size[kinds]))
         free = summed(row, np.repeat(self._left[kinds], widths), self._rows)
-        place, few = np.repeat(ranks(order.tolist()), widths), np.repeat(widths <= _FEW, widths)
+        place = np.repeat(ranks(order.tolist()), widths)
+        few = np.repeat(widths <= _FEW, widths)
         by_row = np.lexsort((place[few], row[few]))
         row_starts = np.searchsorted(row[few][by_row], np.arange(self._rows + 1))
         wide = np.flatnonzero(widths[order] > _FEW)
@@ -155,7 +156,9 @@ class VolumePool:
         assert choice is not None, "a shape is noted for a claim that chooses"
         if len(choice.kinds) > _STATED:
             return None
-        places, number, volumes_left = np.full(self._rows, -1, dtype=np.int64), 0, list[int]()
+        places = np.full(self._rows, -1, dtype=np.int64)
+        number = 0
+        volumes_left = list[int]()
         sizes: list[int] = []
         for kind in choice.kinds.tolist():
             rows = self._reached(kind)

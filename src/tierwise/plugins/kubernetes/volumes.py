@@ -85,7 +85,9 @@ class _Reach:
         Local disks come by the ten thousands, each with the name of its node: those are looked up by the label's value.
         """
         labels, (rows, label_starts, label_ends) = self._storage.columns.label[kinds], self._labelled
-        begins, ends, sources = label_starts[labels], label_ends[labels], [rows]
+        begins = label_starts[labels]
+        ends = label_ends[labels]
+        sources = [rows]
         for i in np.flatnonzero(labels < 0).tolist():
             rows_of_volume = np.flatnonzero(self.affinity(self._storage.volumes[int(kinds[i])][0].affinity))
             begins[i] = sum(map(len, sources))
@@ -230,7 +232,8 @@ class _SharedVolumes:
             column = self._column.get(volume[0])
             if column is None:
                 continue
-            came, went = rows[(before == 0) & (after > 0)], rows[(before > 0) & (after == 0)]
+            came = rows[(before == 0) & (after > 0)]
+            went = rows[(before > 0) & (after == 0)]
             evicted = self._standing[volume][went] > 0
             for moved, amount in ((came, 1), (went[~evicted], -1)):
                 if len(moved):
@@ -635,7 +638,8 @@ class Volumes:
         if choice == MADE:
             marks[SELECTED_NODE] = node
             return [Prepare(_claim_key(claim), {"metadata": {"annotations": marks}}, job.key, claim.version)]
-        volume, version = claim.volume, claim.volume_version
+        volume = claim.volume
+        version = claim.volume_version
         if choice != RESERVED:
             names = self._pool.names(choice)
             place = self._given[choice] = self._given.get(choice, -1) + 1

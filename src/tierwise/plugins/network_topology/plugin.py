@@ -58,7 +58,8 @@ class DomainUsage:
         counted, allocatable, share = self._shares_of(request)
         many = not isinstance(domains, slice) and _MANY * len(domains) > share.shape[1]
         which = slice(None) if many else domains
-        requested, idle = request[counted, None], of_rows(self._ledger.domain_idle, counted, which)
+        requested = request[counted, None]
+        idle = of_rows(self._ledger.domain_idle, counted, which)
         ratio: Floats = np.add.reduce(share[:, which] * (allocatable[:, which] - idle + requested), axis=0)
         ratio[np.logical_or.reduce(idle < requested, axis=0)] = 0.0
         return ratio[domains] if many else ratio
@@ -69,7 +70,8 @@ class DomainUsage:
         total = np.zeros(len(domains))
         over = np.zeros(len(domains), dtype=bool)
         for r, share in zip(counted.tolist(), shares, strict=True):
-            requested, idle = int(request[r]), self._ledger.domain_idle[r][domains]
+            requested = int(request[r])
+            idle = self._ledger.domain_idle[r][domains]
             used = self._ledger.domain_allocatable[r][domains] - idle
             total += share[domains] * (copies * used + requested * (copies * (copies + 1) // 2))
             over |= idle < requested * copies
@@ -82,7 +84,8 @@ class DomainUsage:
         key = asks.tobytes()
         shares = self._shares.get(key)
         if shares is None:
-            counted, weights = self._index[asks], self._weights[asks]
+            counted = self._index[asks]
+            weights = self._weights[asks]
             allocatable = self._ledger.domain_allocatable[counted]
             share = weights[:, None] / np.maximum(allocatable, 1) / max(float(weights.sum()), 1e-9)
             shares = self._shares[key] = counted, allocatable, share
@@ -127,7 +130,8 @@ class TierDecay:
 
 def _geometric(fading: float, lowest: int, highest: int) -> float:
     """The sum of fading^(t-1) over every whole tier from the lowest to the highest, gaps included."""
-    exponent, count = max(lowest - 1, 0), highest - lowest + 1
+    exponent = max(lowest - 1, 0)
+    count = highest - lowest + 1
     if fading == 1.0:
         return float(count)
     if fading == 0.0:
@@ -271,7 +275,8 @@ class NetworkTopologyAware:
 
         Of what it does not ask for, a domain may have less than nothing: volumes that are attached beyond a limit.
         """
-        limit, is_requested = self.limit(job), need > 0
+        limit = self.limit(job)
+        is_requested = need > 0
         groups = (np.array([ROOT]),) if limit is None else tuple(self._topology.by_tier(ROOT, limit))
         for group in reversed(groups):
             if (self._ledger.domain_allocatable[:, group] >= need[:, None])[is_requested].all(axis=0).any():
@@ -314,7 +319,8 @@ class NetworkTopologyAware:
 
     def gather_options(self, job: Job, count: int) -> tuple[points.GatherOption, ...]:
         """A gang on a tree that rows do not follow is gathered there, from the tightest tier outwards."""
-        alternate, constraint = self._snapshot.alternate_topology(job.constraint), job.constraint
+        alternate = self._snapshot.alternate_topology(job.constraint)
+        constraint = job.constraint
         if alternate is None or constraint is None or not job.declared:
             return ()
         names = alternate.topology.tier_names

@@ -114,7 +114,8 @@ def _unfit(table: QueueTable, parents: list[int], chains: tuple[tuple[int, ...],
             continue
         missing = f"the parent {queue.parent} of queue {queue.name} does not exist"
         broken[column] = missing if queue.parent not in table.index else f"queue {queue.name} is its own ancestor"
-    result, above = {}, set(parents)
+    result = {}
+    above = set(parents)
     for column, queue in enumerate(table.queues):
         wrong = next((broken[c] for c in chains[column] if c in broken), None)
         if wrong is not None:
@@ -272,7 +273,8 @@ class Capacity:
         if any(self._within_deserved(c, need) for c in self._tree.chains[column][: 1 + self._lent]):
             return None
         text = f"queue {job.queue} would have more than it deserves of everything that the job needs"
-        resources_needed, used = self._table.counted & (need > 0), self._limits.held(column)
+        resources_needed = self._table.counted & (need > 0)
+        used = self._limits.held(column)
         amounts_text = apart(resources_needed, self._limits.kept(column), used=used, deserved=self.deserved[:, column])
         figures_text = self._table.figures(resources_needed, asked=need, **amounts_text)
         return Reason("QueueOverDeserved", "capacity", f"{text} {figures_text}")
@@ -296,7 +298,8 @@ class Capacity:
         is_counted = (requests > 0) & table.counted[:, None]
         taker = table.index.get(preemptor.job.queue, -1)
         accounts = self._accounts(columns, taker)
-        signal, turnabout = self._signals(preemptor), self._turnabout(taker, preemptor.need)
+        signal = self._signals(preemptor)
+        turnabout = self._turnabout(taker, preemptor.need)
 
         def may_lose(level: int, held_by_queue: Ints, queues: Ints, which: Ints) -> Bools:
             keeps_guarantee = (held_by_queue - requests[:, which] >= table.guarantee[:, queues])[table.counted].all(

@@ -131,7 +131,8 @@ class FairTree:
 
     def _corrected(self, view: CycleView) -> Floats:
         """The weights of all vertices, corrected by what was used below them where the profile remembers it."""
-        fair, vertices = view.usage, self._vertices
+        fair = view.usage
+        vertices = self._vertices
         if fair is None or not fair.rules.between_queues:
             return vertices.weight
         used = np.zeros(len(vertices.parent))
