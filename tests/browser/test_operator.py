@@ -104,6 +104,28 @@ def test_why_does_this_job_wait(tmp_path: Path, cluster: Cluster, address: str) 
         assert f"{tier['fits']} of {tier['asked']} pods" in text
 
 
+def test_a_phone_has_a_layout_of_its_own(tmp_path: Path, address: str) -> None:
+    """At most 4,000 pixels for 5,000 nodes; tables and counts of drains are there without a run."""
+
+    async def use() -> tuple[int, str]:
+        async with _opened(tmp_path, address, "a phone") as page:
+            await page.size(390, 844)
+            await page.go(f"{address}?phone")
+            await page.until("document.querySelector('#fabric .domains') !== null")
+            await page.until("document.documentElement.scrollWidth <= innerWidth")
+            height = int(await page.ask("document.documentElement.scrollHeight"))
+            await page.size(1440, 900)
+            await page.go(f"{address}#/?table=domains&tier=lowest&by=broken,lost,pods")
+            await page.until("document.querySelectorAll('#table tbody tr').length === 100")
+            return height, str(await page.ask("document.querySelector('#table .head').innerText"))
+
+    height, title = asyncio.run(use())
+
+    print(f"a phone: {height} pixels")
+    assert height <= 4000
+    assert "500 of 500" in title
+
+
 def test_where_would_64_gpus_in_one_leaf_go(tmp_path: Path, cluster: Cluster, address: str) -> None:
     """The leaves that light up are those with so many free GPUs on nodes that take pods."""
     placed = {**cluster.outcome["bindings"], **dict.fromkeys(e["pod"] for e in cluster.outcome["evictions"])}

@@ -37,6 +37,10 @@ class Series(msgspec.Struct, frozen=True):
     places: Sequence[float] = ()  # of a line: the place of each value on the axis
 
 
+def _plain(value: float) -> str:
+    return f"{value:,.6g}"
+
+
 class _Frame(msgspec.Struct, frozen=True):
     """The box that a plot is drawn in, and how far its axes go."""
 
@@ -63,15 +67,15 @@ class _Frame(msgspec.Struct, frozen=True):
             f"{drawing}</svg></div>"
         )
 
-    def rules(self, step: float, unit: str) -> str:
-        """Lines at round values; the highest one names the unit."""
+    def rules(self, step: float, unit: str, show: Callable[[float], str] = _plain) -> str:
+        """Lines at round values, written as `show` does; the highest one names the unit."""
         parts = []
         for number in range(round(self.up / step) + 1):
             value = number * step
             y = self.y(value)
             suffix = f" {escape(unit)}" if unit and value > self.up - step / 2 else ""
             parts.append(f'<line class="grid" x1="{_LEFT}" x2="{self.width - _RIGHT}" y1="{y}" y2="{y}"/>')
-            parts.append(_text(_LEFT - 6, y + 4, f"{value:,.6g}{suffix}", "end"))
+            parts.append(_text(_LEFT - 6, y + 4, f"{escape(show(value))}{suffix}", "end"))
         return "".join(parts)
 
     def ticks(self, units: Sequence[tuple[str, float, float]], below: float = 12) -> str:
@@ -85,6 +89,15 @@ class _Frame(msgspec.Struct, frozen=True):
         return "".join(
             _text(x, self.height - below, label, "middle" if x < self.width - 40 else "end")
             for x, label in zip(at, labels, strict=True)
+        )
+
+    def shown_ticks(self, show: Callable[[float], str]) -> str:
+        """Places at round numbers of the axis itself, each written as `show` does."""
+        step = _round(self.across / 5)
+        places = [number * step for number in range(floor(self.across / step + 1e-9) + 1)]
+        return "".join(
+            _text(self.x(place), self.height - 12, escape(show(place)), "middle" if place < self.across else "end")
+            for place in places
         )
 
 
@@ -103,20 +116,43 @@ def lines(
     return frame.svg(body, f"{label}{f', in {unit}' if unit else ''}: {ends}")
 
 
-def scatter(series: Sequence[Series], *, label: str, width: int = HALF) -> str:
-    """Points over numbers of seconds, each with its name."""
+def scatter(
+    series: Sequence[Series],
+    *,
+    label: str,
+    width: int = HALF,
+    show_across: Callable[[float], str] | None = None,
+    show_up: Callable[[float], str] = _plain,
+) -> str:
+    """Points, each with its name beside it, over numbers that are written by `show_across`; without it over seconds."""
     step, highest = _steps(max((v for s in series for v in s.values), default=1.0))
     frame = _Frame(width, max((p for s in series for p in s.places), default=1.0) * 1.1 or 1.0, highest)
-    body = [frame.rules(step, ""), frame.ticks(_TIMES)]
+    ticks = frame.ticks(_TIMES) if show_across is None else frame.shown_ticks(show_across)
+    body = [frame.rules(step, "", show_up), ticks]
+    names: list[tuple[float, float, float]] = []  # where names begin and end, and how high they stand
     for number, curve in enumerate(series):
         for place, value in zip(curve.places, curve.values, strict=True):
             x = frame.x(place)
             y = frame.y(value)
             name = escape(curve.name)
             body.append(f'<circle class="bar c{number % 6}" cx="{x}" cy="{y}" r="5"><title>{name}</title></circle>')
-            body.append(_text(x - 8, y - 6, name, "end" if x > width / 2 else "start"))
+            anchor = "end" if x > width / 2 else "start"
+            long = _LETTER * len(curve.name)
+            begin = x - 8 - (long if anchor == "end" else 0)
+            height = _free_line(names, begin, begin + long, y - 6)
+            names.append((begin, begin + long, height))
+            body.append(_text(x - 8, height, name, anchor))
     description = "; ".join(f"{s.name} at {s.places[0]:,.4g} and {s.values[0]:,.4g}" for s in series if s.values)
     return frame.svg(body, f"{label}: {description}")
+
+
+def _free_line(names: Sequence[tuple[float, float, float]], begin: float, end: float, height: float) -> float:
+    """The height for a name that covers no other: where it would stand, else as many lines lower as it takes."""
+    for _ in names:
+        if not any(begin < right and left < end and abs(height - line) < _LINE for left, right, line in names):
+            break
+        height += _LINE
+    return height
 
 
 def coincidences(series: Sequence[Series]) -> str:
@@ -206,8 +242,8 @@ def heat(rows: Sequence[tuple[str, Sequence[float]]], *, label: str, last_time: 
     return frame.svg([*body, frame.ticks(_TIMES, 34), *_scale(left_edge, frame.height - 12)], label)
 
 
-_READABLE, _LETTER, _NAMES = 10.0, 6.2, 130.0
-"""Height of a line that a name fits beside, the width of a letter, and the most that names may take."""
+_READABLE, _LETTER, _NAMES, _LINE = 10.0, 6.2, 130.0, 12.0
+"""Height of a line that a name fits beside, width of a letter, the most that names may take, height of their lines."""
 
 
 def _end(name: str, room: float) -> str:

@@ -96,7 +96,11 @@ _FAR: Final = 10
 
 
 def _count(value: float | None) -> str:
-    return "-" if value is None else f"{value:,.0f}"
+    if value is None:
+        return "-"
+    if 0 < value < 10 and value != round(value):
+        return f"{value:.1g}" if value < 1 else f"{value:.1f}"  # a mean of counts
+    return f"{value:,.0f}"
 
 
 def _hours(value: float | None) -> str:

@@ -15,7 +15,7 @@ from tierwise.api.plurals import count
 from tierwise_lab.replay.engine.contenders import SIMPLE
 from tierwise_lab.replay.report.html import Head, section, sheet, table
 from tierwise_lab.replay.report.plots import Series, scatter
-from tierwise_lab.replay.report.table import CLOSENESS, FIGURE, WAIT, Figure
+from tierwise_lab.replay.report.table import CLOSENESS, FIGURE, WAIT, Figure, duration
 from tierwise_lab.replay.spec import command
 from tierwise_lab.replay.sweep import statistics
 from tierwise_lab.replay.sweep.grid import PROFILE, SEED, Cell, Grid
@@ -34,12 +34,17 @@ def comparison_rows(differences: Sequence[statistics.Difference]) -> Iterator[tu
         figure = FIGURE[difference.figure]
         shown = "-"
         if difference.value is not None and difference.low is not None and difference.high is not None:
-            shown = f"×{difference.value:.2f} [{difference.low:.2f}, {difference.high:.2f}]"
+            shown = f"×{_ratio(difference.value)} [{_ratio(difference.low)}, {_ratio(difference.high)}]"
             if difference.points:
                 shown = (
                     f"{100 * difference.value:+.2f} points [{100 * difference.low:+.2f}, {100 * difference.high:+.2f}]"
                 )
         yield figure.title, figure.show(difference.there), shown, difference.verdict
+
+
+def _ratio(value: float) -> str:
+    """A ratio with two digits behind the point, or as many as say that it is not nothing."""
+    return f"{value:.2f}" if value >= 0.1 or not value else f"{value:.2g}"
 
 
 def by_setting_text(
@@ -286,7 +291,13 @@ def _fronts(grid: Grid, results: Mapping[int, CellResult]) -> list[str]:
         series = [Series(name, [y], [x]) for name, (x, y) in front.points.items()]
         label = f"{front.up.title} over {front.across.title}"
         text = f"Nothing is better in both than {', '.join(front.best)}."
-        sections.append(section(f"{front.across.title} and {front.up.title}", text, scatter(series, label=label)))
+        plot = scatter(
+            series,
+            label=label,
+            show_across=None if front.across.show is duration else front.across.show,
+            show_up=front.up.show,
+        )
+        sections.append(section(f"{front.across.title} and {front.up.title}", text, plot))
     every = tuple(dict.fromkeys(figure for pair in _FRONTS for figure in pair))
     if points := _points(grid, results, every):
         rows = [[name, *(figure.show(v) for figure, v in zip(every, points[name], strict=True))] for name in points]
