@@ -130,6 +130,13 @@ def test_where_it_fits_only_there_it_goes_there() -> None:
     assert ["n0", "n1", "n2", "n3"] == nodes_of(report(whole), "train")
 
 
+def test_a_node_that_is_gone_is_avoided_by_nobody() -> None:
+    """The node that failed was taken away since: its gang is placed on the others."""
+    again = report(record(("default/train", "gone", 60.0)), job("train", 2))
+
+    assert ["n0", "n1"] == nodes_of(again, "train")
+
+
 def test_failed_starts_are_forgotten() -> None:
     """One counts for a half-life, two for twice as long, and none that is forgiven."""
     one, two = [("default/train", "n0", HOUR * 1.5)], [("default/train", "n0", HOUR * 1.5)] * 2

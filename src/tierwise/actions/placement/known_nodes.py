@@ -39,7 +39,11 @@ class KnownNodes:
 
     def concerns(self, job: Job) -> bool:
         """Whether a job avoids a node."""
-        return self._on and bool(self._suspected or self.starts.avoided(job))
+        return self._on and bool(self._suspected or self._avoided(job))
+
+    def _avoided(self, job: Job) -> list[int]:
+        """The rows of the nodes that a gang avoids; nodes that are gone have none."""
+        return [self._rows[node] for node in self.starts.avoided(job) if node in self._rows]
 
     def _spread(self, topology: Topology) -> list[int]:
         """The rows of suspected nodes; of an innermost domain at most half of its nodes."""
@@ -62,8 +66,7 @@ class KnownNodes:
             return None
         why: Why = np.zeros(len(self._rows), dtype=np.uint16)
         why[self._suspected] = self._view.reasons.number(_SUSPECTED)
-        avoided_rows = [self._rows[node] for node in self.starts.avoided(job) if node in self._rows]
-        why[avoided_rows] = self._view.reasons.number(_FAILED)
+        why[self._avoided(job)] = self._view.reasons.number(_FAILED)
         return why if why.any() else None
 
     def in_turn(self, cycle: Cycle, job: Job, search: Callable[[], T], is_place: Callable[[T], bool]) -> T:
