@@ -113,6 +113,7 @@ class World:
         self.scene = next((name for name in SCENES if name in always), drawn)
         sure = {*always, *SCENES.get(self.scene, ())}
         self.has = {name: name in sure or Random(f"{key} {name}").random() < chance for name in FEATURES}
+        self.has["windows"] = "windows" in sure  # asked for alone: worlds without them stay as they are
         rules = Random(f"{key} rules between pods")
         if not sure and rules.random() < _RULED:
             self.has[rules.choice(RULES)] = True
@@ -683,7 +684,7 @@ _OWN: Final[Mapping[str, tuple[str, ...]]] = {
 
 _NAMES: Final = """
     taints budgets volumes devices services quotas capability guarantee queue-tree elastic-quotas fabrics own-keys ports
-    node-affinity pod-affinity spread borrowing rivals spares reservations sets
+    node-affinity pod-affinity spread borrowing rivals spares reservations sets windows
 """
 FEATURES: Final = tuple(_NAMES.split())
 """What a world may have beside nodes, queues and gangs; some are of its configuration."""

@@ -38,7 +38,7 @@ from tierwise.explain.idle_plans import PlansSeen, look_at_plans
 from tierwise.explain.wire import pending_wire
 from tierwise.framework.report import CycleReport
 from tierwise.model.snapshot import Snapshot
-from tierwise.port import Bind, Create, Effect, Nominate, Objects, Prepare, Update, key_of_raw
+from tierwise.port import Bind, Create, Effect, Key, Nominate, Objects, Prepare, Update, key_of_raw
 from tierwise.scheduler import check_profile, cycle
 from tierwise.scheduler.effects import effects
 from tierwise.sim.cluster.driver import all_controllers, reconcile
@@ -223,6 +223,7 @@ def _step(before: Sequence[Manifest], cluster: EmbeddedCluster, decided: _Decide
         frozenset(notice.task.key for notice in decided.report.notices),
         {path: node for path, node in awaited.items() if path not in bound and not _tied(path, node, before, asked)},
         _reserved(before, decided),
+        decided.snapshot.now,
     )
 
 
@@ -495,7 +496,7 @@ class _History:
 
     def _needless(self, decided: _Decided) -> list[str]:
         """Plans of evictions for gangs that idle room might have held, as a second solver says."""
-        if not decided.report.evictions:
+        if not decided.report.evictions or decided.snapshot.windows:  # the solver knows no windows
             return []
         plans = look_at_plans(decided.snapshot, decided.report, self.profile)
         self.total.seen.plans += plans.looked
@@ -521,6 +522,8 @@ class _History:
                 self._live(raw)
         for _ in range(self.pick.choice((0, 1, 1, 2))):
             self.pick.choice(self._events())()
+        if self.world.has["windows"]:
+            self._window()
         coming = self.world.arrivals(self.pick.choice((0, 1, 1, 2)), low=False)
         self.cluster.apply([Create(raw) for raw in coming])
 
@@ -598,6 +601,27 @@ class _History:
             raw["spec"]["taints"] = [*(raw["spec"].get("taints") or ()), taint]
 
         self._change("Node", away)
+
+    def _window(self) -> None:
+        """An operator closes some nodes for a time, at once or soon, or does so no more; worlds stay as they were."""
+        pick = Random(f"{self.seed} window {self.world.now}")
+        key = Key("tierwise.io", "Window", "", "w")
+        present = self.cluster.read().raw(key) is not None
+        if pick.random() < 0.6:
+            return
+        self.cluster.remove([key] if present else [])
+        if present and pick.random() < 0.3:
+            return
+        spec = {
+            "nodes": pick.sample(self.world.nodes, pick.randint(1, len(self.world.nodes) - 1)),
+            "start": stamp(self.world.now + pick.choice((-60, 0, 60, 600, 3600))),
+            "duration": f"{pick.choice((120, 900, 3600))}s",
+            "unknownEnds": pick.choice(("Wait", "Start", "10m")),
+            "margin": "0s",
+        }
+        metadata = {"name": "w"}
+        raw: Manifest = {"apiVersion": "tierwise.io/v1alpha1", "kind": "Window", "metadata": metadata, "spec": spec}
+        self.cluster.apply([Create(raw)])
 
     def _node_back(self) -> None:
         if self._lost:

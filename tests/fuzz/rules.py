@@ -11,6 +11,7 @@ import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from fractions import Fraction
 from functools import cached_property
 from typing import Any, Final
@@ -59,6 +60,7 @@ class Step:
     noticed: frozenset[str]  # pods that go once their notice has run out
     awaited: dict[str, str]  # pods with a place that are bound once their volumes or devices are there
     reserved: Mapping[str, Reserved]  # by job
+    now: float  # seconds since the epoch
 
 
 @dataclass
@@ -199,6 +201,17 @@ def _node(facts: Facts) -> Iterator[str]:
                 yield f"taint: {pod.path} on {pod.node} with {taint['key']}"
         if not facts.allowed(pod, pod.node):
             yield f"node affinity: {pod.path} on {pod.node}"
+
+
+def _windows(facts: Facts) -> Iterator[str]:
+    """Nobody is bound to a node while a window closes it: these are for nobody, and say their times in UTC."""
+    for window in _kind(facts.step.before, "Window"):
+        spec = window["spec"]
+        begin = datetime.fromisoformat(spec["start"]).timestamp()
+        end = begin + int(spec["duration"].removesuffix("s"))
+        for pod in facts.fresh if begin <= facts.step.now < end else ():
+            if pod.node in spec["nodes"]:
+                yield f"window: {pod.path} on {pod.node}, closed by {window['metadata']['name']}"
 
 
 def _tolerates(one: Manifest, taint: Manifest) -> bool:
@@ -619,6 +632,7 @@ def _reasons(facts: Facts) -> Iterator[str]:
 
 RULES: Final[tuple[Callable[[Facts], Iterator[str]], ...]] = (
     _node,
+    _windows,
     _room,
     _ports,
     _anti_affinity,

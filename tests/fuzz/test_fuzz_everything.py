@@ -11,7 +11,7 @@ from random import Random
 import pytest
 from tests.fuzz.broken import ROOT, breaks
 from tests.fuzz.drawn_world import LANGUAGES, NOT_DRAWN_KEYS, NOT_DRAWN_KINDS, Manifest, World
-from tests.fuzz.fuzz_everything import configuration, fuzz, ruled
+from tests.fuzz.fuzz_everything import Total, configuration, fuzz, history, ruled
 from tests.support.depth import DEEP, ROTATION, size
 
 from tierwise.api import codec
@@ -50,6 +50,16 @@ def test_histories_without_fault(part: int, record_property: Callable[[str, obje
 
     assert [] == [str(fault) for fault in total.faults]
     assert {} == total.seen.lacks(LEAST)
+
+
+def test_histories_with_windows_without_fault() -> None:
+    """Nodes are closed for a time and open again; nobody is bound to one while it is closed."""
+    total = Total()
+    for seed in range(8):
+        history(seed, total, ("windows",))
+
+    assert [] == [str(fault) for fault in total.faults]
+    assert total.seen.binds > 0
 
 
 def test_the_fuzzer_draws_every_kind_key_and_action() -> None:

@@ -39,7 +39,7 @@ def _pod(name: str, node: str = "", *, labels: Raw | None = None, marks: Raw | N
 def _step(before: list[Raw], **parts: Any) -> Step:
     """A step with nothing in it but what is said, after which everything is as before."""
     nothing: dict[str, Any] = {name: {} for name in ("bound", "nominated", "gained", "pending", "awaited", "reserved")}
-    nothing |= {"evicted": (), "plugins": frozenset(), "noticed": frozenset(), "after": tuple(before)}
+    nothing |= {"evicted": (), "plugins": frozenset(), "noticed": frozenset(), "after": tuple(before), "now": 0.0}
     return Step(before=tuple(before), **{**nothing, **parts})
 
 
