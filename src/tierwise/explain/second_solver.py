@@ -168,8 +168,8 @@ class _Model:
                 if not wish.tasks:
                     numbers += self._chosen[u]
                     continue
-                for (_, role, _), tasks in zip(self._question.units[u].left, self._entries[u], strict=True):
-                    numbers += tasks if wish.role is None or role == wish.role else []
+                for kind, tasks in zip(self._question.units[u].left, self._entries[u], strict=True):
+                    numbers += tasks if wish.counts(kind[1]) else []
             if wish.inside < 0:
                 self._model.add(sum(numbers) >= wish.least)
                 continue

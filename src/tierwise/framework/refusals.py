@@ -25,7 +25,7 @@ what a cycle that begins with nothing tells, in the same order, with the figures
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Container, Hashable, Iterable, Mapping, Sequence, Sized
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence, Sized
 from itertools import chain
 from typing import Any, Final, Generic, TypeVar
 
@@ -266,15 +266,19 @@ class StandingRefusals:
         if len(self._entries) < _CUT_SHORT:
             self._entries[job.key, _VERDICT] = CutRefusal(job.tasks, judged, self._now, refusal)
 
-    def hand_on(self, turns: Turns, rejections: Container[str]) -> Turns:
+    def hand_on(self, rejections: Mapping[str, Rejection]) -> Turns:
         """The turns that the next cycle should know of, with the refusals of the jobs that wait after this one."""
         before = self._before
-        every = {**self._passing, **self._entries} if turns.late else self._entries
-        cut = {k: entry for k, entry in every.items() if k[0] in rejections and (turns.late or not entry.passing)}
-        if not (cut or turns.late or before.cut or before.late):
+        had_any = bool(before.cut or before.late)
+        if not rejections and not had_any:
             return before
+        turns = self._steps.turns(rejections)
+        cut = {key: entry for key, entry in self._entries.items() if key[0] in rejections and not entry.passing}
+        if turns.late:
+            every = {**self._passing, **self._entries}
+            cut = {key: entry for key, entry in every.items() if key[0] in rejections}
         if not cut and not turns.late:
-            return turns
+            return turns if had_any else before
         room = self._room()
         if self._least is not None:
             room = np.minimum(room, self._least)

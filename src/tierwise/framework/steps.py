@@ -232,10 +232,9 @@ class StepAccount:
         """Whether what began at so many steps was dear enough to keep its refusal."""
         return self.taken - begun > self.setting // _DEAR
 
-    def begin(self, *, same_room: bool) -> None:
-        """Remember who had a turn while others are late, where room has not grown since."""
-        if same_room:
-            self._done = self._before.done
+    def begin(self) -> None:
+        """Room has not grown since the last cycle: remember who had a turn while others are late."""
+        self._done = self._before.done
 
     def turns(self, rejections: Mapping[str, Rejection]) -> Turns:
         """Whose turn the next cycle should know of, given why jobs wait after this one."""

@@ -256,7 +256,8 @@ def cycle(
     """
     opened = open_cycle(snapshot, profile, inspect=inspect, watch=watch, plugins=plugins)
     current, repair = _prepared(replace(opened, most_pods=most_pods, stopwatch=stopwatch), profile, plugins)
-    current.steps.begin(same_room=current.refusals.standing.begin())
+    if snapshot.turns.room is not None and current.refusals.standing.begin():
+        current.steps.begin()
     _Actions(current, profile, repair).run_all()
     current.open_to(None)
     _reject_unserved(current, profile)
@@ -382,7 +383,7 @@ def _settle_accounts(current: Cycle) -> None:
     report = current.report
     steps = current.ledger.steps
     report.search_counts.steps = steps.taken
-    turns = current.refusals.standing.hand_on(steps.turns(report.rejections), report.rejections)
+    turns = current.refusals.standing.hand_on(report.rejections)
     places = current.nominations.places_after_others
     idle, report.idle_until = current.idle_room.after(_kept_idle(current), places)
     if report.rejections:

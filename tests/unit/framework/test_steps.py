@@ -172,7 +172,7 @@ def _refused(free: Ints) -> tuple[Snapshot, Turns]:
     refusal = Rejection("steps", job.key, account.out_of_steps(job))
     standing = StandingRefusals(account, lambda: free, snapshot)
     standing.add(job, refusal)
-    return snapshot, standing.hand_on(account.turns({job.key: refusal}), {job.key: refusal})
+    return snapshot, standing.hand_on({job.key: refusal})
 
 
 def _stands(snapshot: Snapshot, turns: Turns, free: Ints, *, after: float = 0.0, action: str = "allocate") -> bool:
@@ -207,7 +207,7 @@ def test_room_that_was_taken_and_came_back_counts_as_more() -> None:
     refusal = standing.get(job)
     assert refusal is not None
 
-    after = standing.hand_on(account.turns({job.key: refusal}), {job.key: refusal})
+    after = standing.hand_on({job.key: refusal})
 
     assert not _stands(snapshot, after, np.array([[4, 2]]))
 

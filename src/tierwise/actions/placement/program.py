@@ -86,6 +86,10 @@ class Wanted(msgspec.Struct, frozen=True, eq=False):
         """Whether tasks of other roles do not count."""
         return self.role is not None
 
+    def counts(self, role: int) -> bool:
+        """Whether tasks of a role count."""
+        return self.role is None or role == self.role
+
 
 class Question(msgspec.Struct, frozen=True, eq=False):
     """Tasks to be placed, and the room that rows have for them."""
@@ -531,7 +535,7 @@ class Program:
                     continue
                 entries = self._question.units[u].left
                 columns = self._of_unit(u)
-                of_role = [i for i, (_, role, _) in enumerate(entries) if wish.role is None or role == wish.role]
+                of_role = [i for i, entry in enumerate(entries) if wish.counts(entry[1])]
                 terms.append((columns[np.isin(self._entry[columns], of_role)], 1))
             terms += [(self._parts[part], 1) for part in wish.parts]
             if wish.inside < 0:
