@@ -139,7 +139,10 @@ class FairUsage:
         total = snapshot.nodes.allocatable[:, snapshot.nodes.ready].sum(axis=1)
         self.whole = float(self.rate("", total)) * memory
         self._standing: dict[str, Standing] | None = None
-        self._at_start: Ints | None = None
+        self._at_start: Ints
+        self._seen: Ints
+        self._added: Ints
+        self._inner_levels: list[Ints]
         self._ratios: Ratios
         self._parents: Ints
 
@@ -217,9 +220,12 @@ class FairUsage:
     def _entered(self, column: int) -> float:
         """How much a queue and those below it have taken since the cycle began, at its price of entry."""
         used = self._ledger.queue_used
-        assert self._at_start is not None
-        rows = self._below[column]
-        added = np.maximum(used[:, rows] - self._at_start[:, rows], 0).sum(axis=1)
+        if not np.array_equal(used, self._seen):
+            self._seen = used.copy()
+            self._added = np.maximum(used - self._at_start, 0)
+            for columns in self._inner_levels:
+                np.add.at(self._added.T, self._parents[columns], self._added[:, columns].T)
+        added = self._added[:, column]
         if not added.any():
             return 0.0
         return self.price(self._names[column], added)
@@ -234,11 +240,13 @@ class FairUsage:
         _, depth = _top_down(self._parents)
         self._depth = int(depth.max(initial=0)) + 1
         self._at_start = self._ledger.queue_used.copy()
+        self._seen = self._at_start
+        self._added = np.zeros_like(self._at_start)
+        self._inner_levels = [np.flatnonzero(depth == level) for level in range(self._depth - 1, 0, -1)]
         weights = np.array([max(1, queue.weight) for queue in queues], dtype=np.float64)
         used = np.array([float(self.used_by(queue.name)) for queue in queues])
         active = self._active()
         result = self._ratios = ratios(self._parents, weights, used, active, self.whole)
-        self._below = _below(self._parents)
         self._standing = {
             queue.name: Standing(float(result.share[i]), float(result.target[i]), float(result.ratio[i]))
             for i, queue in enumerate(queues)
@@ -277,7 +285,8 @@ class FairUsage:
                 rates_of_jobs[job.key] = self.rate(job.queue, holding_by_job[:, number])
         for queue, queue_amounts in snapshot.standing_in.items():
             _add(amounts, (queue, ""), queue_amounts)
-        state = _cut(state, rates_of_jobs)
+        if not snapshot.standing_in:  # there jobs that run are not told apart
+            state = _cut(state, rates_of_jobs)
         for job, tasks in starting:
             entering = _sum(tasks, len(snapshot.axis))
             _add(amounts, _owner(job), entering)
@@ -437,14 +446,3 @@ def _parents(queues: Sequence[Queue], index: Mapping[str, int]) -> Ints:
         above[inside] = result[above[inside]]
     result[above >= 0] = -1
     return result
-
-
-def _below(parents: Ints) -> list[Ints]:
-    """Each queue with all below it."""
-    below: list[list[int]] = [[column] for column in range(len(parents))]
-    for column in range(len(parents)):
-        above = int(parents[column])
-        while above >= 0:
-            below[above].append(column)
-            above = int(parents[above])
-    return [np.array(columns, dtype=np.int64) for columns in below]

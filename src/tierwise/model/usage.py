@@ -43,7 +43,12 @@ def grown(time: float, half_life: float) -> int:
 
 def fraction_of_growth(used: int, time: float, half_life: float) -> int:
     """How much usage counts for at a time: as much as so many units that were held for a second just now."""
-    return used // max(1, int(_FINE * 2.0 ** (time / half_life)))
+    return used // _weight(time, half_life)
+
+
+def _weight(time: float, half_life: float) -> int:
+    """How much a second of one unit counts for that is held at a time."""
+    return max(1, int(_FINE * 2.0 ** (time / half_life)))
 
 
 class Prepaid(msgspec.Struct, frozen=True, array_like=True):
@@ -144,7 +149,10 @@ class UsageState(msgspec.Struct, frozen=True):
 
     def counted(self) -> dict[UsageOwner, int]:
         """The usage of all, as it counts now: in units that were held for a second."""
-        return {owner: fraction_of_growth(number, self.time, self.half_life) for owner, number in self.used.items()}
+        if not self.used:
+            return {}
+        weight = _weight(self.time, self.half_life)
+        return {owner: number // weight for owner, number in self.used.items()}
 
 
 NO_USAGE = UsageState()

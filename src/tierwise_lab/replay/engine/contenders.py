@@ -61,6 +61,11 @@ class Contender(msgspec.Struct, frozen=True):
         return OnNodeLoss.REPLACE.value in self.profile.listed("repair", "onNodeLoss")
 
     @property
+    def counts_usage(self) -> bool:
+        """Whether it shares by usage of the past: cycles count that also where nobody waits."""
+        return not self.rule and any(choice.name == "fairshare" for choice in self.profile.plugins())
+
+    @property
     def reserves(self) -> bool:
         return reservation_rules(self.profile).mode != OFF
 

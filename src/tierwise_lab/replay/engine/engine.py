@@ -172,7 +172,9 @@ class Engine(ReplayCluster):
 
     def seen(self) -> Snapshot | None:
         self._shown = self.backlog.shown(self.rules.look_ahead, self._most)
-        return self._snapshot(self._shown) if self._shown or self.state.repairing or self.growing else None
+        if self._shown or self.state.repairing or self.growing or self.contender.counts_usage:
+            return self._snapshot(self._shown)
+        return None
 
     def apply(self, report: CycleReport) -> bool:
         state, repairing = self.state, set(self.state.repairing)
