@@ -81,6 +81,7 @@ NO_PAGE = {
     "version": "a line that every version changes",
     "submit": "its pages are in test_life_pages",
     "serve": "a server: tests/unit/web",
+    "ask": "asks a server: tests/unit/answers",
     "up": "a server: tests/unit/apiserver",
     "run": "a live cluster: tests/contract",
     "controllers": "a live cluster: tests/contract",

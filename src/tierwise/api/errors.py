@@ -9,7 +9,7 @@ from typing import Self
 
 from tierwise.api.brief import brief
 
-__all__ = ["InputError", "suggestion"]
+__all__ = ["InputError", "MayNotListError", "suggestion"]
 
 
 class InputError(Exception):
@@ -45,6 +45,10 @@ class InputError(Exception):
             obj=obj if self.obj is None else self.obj,
             field=self.field,
         )
+
+
+class MayNotListError(InputError):
+    """The user may not list nodes and pods of all namespaces, which reading a whole cluster needs."""
 
 
 def _rebuild(message: str, file: str | None, obj: str | None, field: str | None) -> InputError:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from tierwise.api.errors import InputError
+from tierwise.cli.ask import AnswersService, ask_for, check_may_ask_instead
 from tierwise.cli.inputs import Inputs
 from tierwise.cli.options import ListOutput, argument, option, verb
 
@@ -25,13 +27,15 @@ def eta(
         "--runs", "Number of simulated futures if the ends of jobs are uncertain.  [default: 21]", least=1, most=1001
     ),
     seed: int = option("--seed", "Seed of the random ends of jobs.", default=1, least=0),
+    service: AnswersService,
     output: ListOutput,
 ) -> None:
     """Say when the JOBs that wait, or all of them, are expected to start, and what that depends on.
 
     Runs the scheduler's cycle ahead on a virtual clock, with the expected ends of jobs: as stated
     (tierwise.io/expected-duration), by their queue, by the history of like jobs, or by their deadline. With a JOB it
-    also says what would start it now. The same inputs and seed print the same bytes.
+    also says what would start it now. The same inputs and seed print the same bytes. Users who may not list the cluster
+    are answered by the scheduler (--answers).
     """
     from tierwise.cli.progress import show_progress
     from tierwise.explain.eta import etas_wire
@@ -39,7 +43,16 @@ def eta(
     from tierwise.sim.forecast.eta import RUNS, etas
     from tierwise.sim.what_if.runs import prepared
 
-    inputs_read = inputs.read()
+    try:
+        inputs_read = inputs.read()
+    except InputError as error:
+        check_may_ask_instead(service, error)
+        if not jobs:
+            raise InputError("name the jobs, which the scheduler is asked about one by one") from None
+        for job in jobs:
+            namespace, _, name = job.rpartition("/")
+            ask_for(service, inputs.source.cluster, output, namespace or "default", "start", name)
+        return
     with show_progress("running ahead"):
         number = RUNS if runs is None else runs
         report = etas(prepared(*inputs_read[:3]), names=jobs, runs=number, seed=seed, alternatives=bool(jobs))

@@ -87,7 +87,7 @@ class Source(msgspec.Struct, frozen=True, kw_only=True):
             return live_objects(self.cluster)
         except InputError as error:
             hint = "no manifests are given (-f FILE), and the cluster of the kubeconfig cannot be read"
-            raise InputError(f"{hint}: {error}") from None
+            raise type(error)(f"{hint}: {error}") from None
 
 
 class Inputs(msgspec.Struct, frozen=True, kw_only=True):

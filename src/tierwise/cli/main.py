@@ -33,6 +33,7 @@ VERBS = {
     "eta": ("tierwise.cli.eta:eta", "Say when waiting jobs are expected to start, and their places."),
     "what-if": ("tierwise.cli.what_if:what_if", "Show what a change would do, or the least that makes a job start."),
     "defrag": ("tierwise.cli.defrag:defrag", "Plan which pods to move so that a gang fits inside one domain."),
+    "ask": ("tierwise.cli.ask:ask", "Ask a running scheduler about the jobs of one namespace."),
     "queue": ("tierwise.cli.queue:queue", "Show the jobs that wait, by queue and place, and what makes their order."),
     "nodes": ("tierwise.cli.nodes:nodes", "Show the states of nodes by domain or label."),
     "hold": ("tierwise.cli.hold:hold", "Let jobs or queues wait until they are released, with a reason."),
@@ -68,7 +69,20 @@ VERBS = {
     "version": ("tierwise.cli.version:version", "Print the version, and that of the solver."),
 }
 
-_QUESTIONS = ("explain", "why", "eta", "what-if", "defrag", "queue", "nodes", "drainable", "attention", "top", "audit")
+_QUESTIONS = (
+    "explain",
+    "why",
+    "eta",
+    "ask",
+    "what-if",
+    "defrag",
+    "queue",
+    "nodes",
+    "drainable",
+    "attention",
+    "top",
+    "audit",
+)
 LIVE = frozenset((*_QUESTIONS, "hold", "release", "forgive", "forget", "serve", "snapshot", "topology"))
 """Verbs that are about a live cluster where no files are given: those of `kubectl tierwise`, too."""
 

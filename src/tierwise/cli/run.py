@@ -20,6 +20,7 @@ import click
 import msgspec
 
 from tierwise.cli import connection, options
+from tierwise.cli.answers import AnswersOptions, answering
 from tierwise.cli.connection import ClusterAccess
 from tierwise.cli.inputs import need, profile_of
 from tierwise.cli.options import Journal, option, verb
@@ -312,6 +313,7 @@ def run(
     with_pages: bool = option(
         "--pages", "With --listen: serve the pages of `tierwise serve` there, for everyone who can reach the port."
     ),
+    answers: AnswersOptions,
     service: ServeOptions,
 ) -> None:
     """Schedule the pods of a cluster, and run the controllers, until told to end.
@@ -328,7 +330,11 @@ def run(
         if room is not None:
             need("DefragmentationExecution", "--defrag", *(profile.profile for profile in served))
         pages = reached.server if with_pages else ""
-        with writing(journal, served) as writers, foretelling(cluster, eta_every) as also:
+        with (
+            writing(journal, served) as writers,
+            foretelling(cluster, eta_every) as also,
+            answering(answers, cluster, reached, served),
+        ):
             observers = (*writers, *also)
             controllers = not no_controllers
             serve(cluster, service, served, with_controllers=controllers, pages=pages, also=observers, defrag=room)

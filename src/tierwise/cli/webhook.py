@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from tierwise.kube.client import Client
     from tierwise.runtime.certificates import Certificate, CertificateNames
 
-__all__ = ["webhook"]
+__all__ = ["certificate_in", "webhook"]
 
 _RENEW = 3600.0
 """Seconds between looks at the Secret: another replica may have renewed it, or this one has to."""
@@ -104,10 +104,11 @@ async def _serve(
             ready = (lambda: "" if cluster.synced() else "caches are not filled yet") if cluster else lambda: ""
             stack.enter_context(listening(probes(metrics_registry, live=lambda: "", ready=ready), *listen))
         reviewer = Reviewer(cluster.read if cluster is not None else Objects)
-        await Webhook(application(reviewer, metrics), _certificate(folder), metrics).serve(*at, stop)
+        await Webhook(application(reviewer, metrics), certificate_in(folder), metrics).serve(*at, stop)
 
 
-def _certificate(folder: Path) -> Certificate:
+def certificate_in(folder: Path) -> Certificate:
+    """The certificate and key in a folder; InputError where they cannot be used."""
     import ssl
 
     from tierwise.api.errors import InputError

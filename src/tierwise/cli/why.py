@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tierwise.api.errors import InputError
+from tierwise.cli.ask import AnswersService, ask_for, check_may_ask_instead
 from tierwise.cli.inputs import Given, Inputs, tell_crashes
 from tierwise.cli.options import ListOutput, argument, option, verb
 
@@ -27,11 +29,13 @@ def why(
     pod: str = argument("NAMESPACE/POD|CODE"),
     namespace: str = option("-n --namespace NAME", "Namespace of a pod that is named without one.", default="default"),
     inputs: Inputs,
+    service: AnswersService,
     output: ListOutput,
 ) -> None:
     """Say where POD stands, would go now, or what it waits for; or what the CODE of a reason means.
 
     Runs one cycle on the state as it is, in memory, and adds what the cluster itself last said. `explain` tells more.
+    Users who may not list the cluster are answered by the scheduler (--answers).
     """
     from tierwise.explain.reasons import described, described_lines, described_wire
     from tierwise.explain.text.why import why_lines, why_wire
@@ -39,7 +43,15 @@ def why(
     if described(pod):  # no pod has a capital letter in its name
         output.show(lambda: described_wire(pod), lambda page: described_lines(page, pod), lambda: [pod])
         return
-    answer = _answer(inputs.read(), pod if "/" in pod else f"{namespace}/{pod}")
+    path = pod if "/" in pod else f"{namespace}/{pod}"
+    try:
+        inputs_read = inputs.read()
+    except InputError as error:
+        check_may_ask_instead(service, error)
+        own_namespace, _, name = path.partition("/")
+        ask_for(service, inputs.source.cluster, output, own_namespace, "why-pod", name)
+        return
+    answer = _answer(inputs_read, path)
     output.show(lambda: why_wire(answer), lambda page: why_lines(page, answer), lambda: [f"pod/{answer.pod}"])
 
 

@@ -16,7 +16,7 @@ import msgspec
 from tierwise.api import codec
 from tierwise.api.codec import Raw
 from tierwise.api.core import ObjectMeta
-from tierwise.api.errors import InputError
+from tierwise.api.errors import InputError, MayNotListError
 from tierwise.kube.auth import Access
 from tierwise.kube.client import Client
 from tierwise.kube.decoding import decoded
@@ -61,8 +61,10 @@ async def list_once(access: Access, left_out: Callable[[str], None]) -> list[Raw
             lists = [_every(client, resource, left_out) for _, resource in sorted(served.items())]
             return [raw for items in await asyncio.gather(*lists) for raw in items]
     except ApiError as error:
-        hint = " (the ClusterRole tierwise-read has all that is needed)" if error.status == 403 else ""
-        raise InputError(f"{error}{hint}", file=access.server) from None
+        if error.status == 403:
+            hint = "the ClusterRole tierwise-read has all that is needed"
+            raise MayNotListError(f"{error} ({hint})", file=access.server) from None
+        raise InputError(str(error), file=access.server) from None
     except UnreachableError as error:
         raise InputError(f"the API server cannot be reached: {error}", file=access.server) from None
 

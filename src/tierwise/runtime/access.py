@@ -14,14 +14,14 @@ import hmac
 import re
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Hashable
 from typing import Final
 
 import msgspec
 from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
 
-__all__ = ["LOOPBACK", "Access", "guarded"]
+__all__ = ["LOOPBACK", "Access", "Allowance", "guarded"]
 
 LOOPBACK: Final = frozenset({"127.0.0.1", "::1", "localhost"})
 """What this machine calls itself."""
@@ -69,7 +69,7 @@ def _objection_to_site(request: web.Request) -> str:
 
 def guarded(access: Access, *, refuse: Refuse = _in_words, rate: float = _RATE, burst: int = _BURST) -> Middleware:
     """Refuse what comes too fast, names another host, comes through a proxy or from another site, or has no token."""
-    allowance = _Allowance(rate, burst)
+    allowance = Allowance(rate, burst)
 
     @web.middleware
     async def guard(request: web.Request, handler: Handler) -> web.StreamResponse:
@@ -95,14 +95,14 @@ def guarded(access: Access, *, refuse: Refuse = _in_words, rate: float = _RATE, 
     return guard
 
 
-class _Allowance:
+class Allowance:
     """How many requests each client may still make: so many at once, and then so many in a second."""
 
     def __init__(self, rate: float, burst: int) -> None:
         self._rate, self._burst = rate, float(burst)
-        self._left: OrderedDict[tuple[str, bool], tuple[float, float]] = OrderedDict()  # what is left, and since when
+        self._left: OrderedDict[Hashable, tuple[float, float]] = OrderedDict()  # what is left, and since when
 
-    def take(self, client: tuple[str, bool]) -> bool:
+    def take(self, client: Hashable) -> bool:
         """Whether a client may make a request now."""
         now = time.monotonic()
         tokens, since = self._left.pop(client, (self._burst, now))

@@ -8,7 +8,6 @@ are a length and msgpack; the channel of a fork comes with the frame that asks f
 
 from __future__ import annotations
 
-import io
 import os
 import queue
 import resource
@@ -35,8 +34,10 @@ from tierwise.explain.comparison import LeastChange, least_change_wire
 from tierwise.explain.disruption import Drainable, drainable_wire
 from tierwise.explain.eta import EtaReport, etas_wire
 from tierwise.explain.text.schedule import Run
-from tierwise.manifests.files import read
 from tierwise.port import Key, Objects
+from tierwise.sim.answers.dry_run import RefusedDryRunError, dry_run, manifests_of
+from tierwise.sim.answers.facts import cluster_facts, starts
+from tierwise.sim.answers.help import help_for
 from tierwise.sim.forecast.eta import back_again, etas
 from tierwise.sim.forecast.in_time import SECONDS, OutOfTime, least_in_time, limit_processor_time
 from tierwise.sim.what_if.change_texts import read_change
@@ -47,7 +48,7 @@ from tierwise.sim.what_if.runs import WhatIf, prepared, what_if, what_if_wire
 from tierwise.snapshot.builder import Reader
 from tierwise.web.views import ASKS, RunView
 
-__all__ = ["Frame", "Put", "Question", "Scene", "pasted", "received", "sent"]
+__all__ = ["Frame", "Put", "Question", "Scene", "received", "sent"]
 
 _CPU: Final = 300
 """Seconds of a processor that a fork may use in all, with what pages ask of its board later."""
@@ -69,13 +70,18 @@ _HEAD: Final = struct.Struct(">Q")
 
 
 class Question(msgspec.Struct, frozen=True):
-    """Question to answer: changes as pairs of kind and text, and the name of a job ("" for all) or of a tier."""
+    """Question to answer: changes as pairs of kind and text, and the name of a job ("" for all) or of a tier.
 
-    kind: Literal["what-if", "least", "eta", "drainable"]
+    `facts`, `starts`, `help` and `dry-run` are those of users of one namespace, see `sim.answers`.
+    """
+
+    kind: Literal["what-if", "least", "eta", "drainable", "facts", "starts", "help", "dry-run"]
     job: str = ""
     changes: tuple[tuple[str, str], ...] = ()
     manifests: Mapping[str, bytes] = {}
     together: int = 0  # domains that are drained at a time
+    namespace: str = ""  # of a dry run
+    queues: tuple[str, ...] = ()  # that the one who asks for a dry run may get
 
 
 class Put(msgspec.Struct, frozen=True, array_like=True):
@@ -130,16 +136,6 @@ def received(channel: socket.socket) -> tuple[bytes, list[int]] | None:
             return None
         body += part
     return bytes(body), fds
-
-
-def pasted(text: bytes) -> tuple[tuple[codec.Object, Raw], ...]:
-    """The manifests that somebody pasted; InputError where there are none."""
-    loaded = Objects.holding((entry.key, entry.record, entry.manifest) for entry in read(["-"], io.BytesIO(text)))
-    entries = ((loaded.record(key), loaded.raw(key)) for key in loaded)
-    objects = tuple((record, raw) for record, raw in entries if record is not None and raw is not None)
-    if not objects:
-        raise InputError("there is no manifest in it", file="the text")
-    return objects
 
 
 # One question, in a fork.
@@ -235,7 +231,7 @@ def _drains_wire(drainable_nodes: Drainable) -> Raw:
 def _change(question: Question, kind: str, text: str) -> Change:
     if kind != "submit":
         return read_change(kind, text)
-    return submit(pasted(question.manifests[text]), "the text")
+    return submit(manifests_of(question.manifests[text]), "the text")
 
 
 def _what_if(cluster: _Cluster, scenario: Scenario, question: Question, tell: _Teller) -> WhatIf:
@@ -249,6 +245,21 @@ def _back(result: WhatIf) -> Mapping[str, str] | None:
         return back_again(result.changed, result.restarts, result.started)
     except OutOfTime:
         return None
+
+
+def _for_tenants(cluster: _Cluster, scenario: Scenario, question: Question) -> object:
+    """The answer to a question of users of one namespace, or the facts that serve all of them."""
+    if question.kind == "facts":
+        return cluster_facts(scenario, cluster.reader)
+    if question.kind == "starts":
+        return starts(scenario)
+    if question.kind == "help":
+        return help_for(scenario, question.job, question.job.partition("/")[2], cluster.reader)
+    text = question.manifests[""]
+    try:
+        return dry_run(scenario, question.namespace, text, frozenset(question.queues), cluster.reader)
+    except RefusedDryRunError as error:
+        return {"refused": str(error)}
 
 
 def _view(scenario: Scenario, result: WhatIf) -> RunView:
@@ -302,8 +313,10 @@ def _messages(cluster: _Cluster, question: Question, tell: Callable[[Raw], None]
                 answer = _drainable(scenario, question, teller)
             elif question.kind == "least":
                 answer = _least(cluster, scenario, question, teller)
-            else:
+            elif question.kind == "eta":
                 answer = _eta(scenario, question, teller)
+            else:
+                answer = msgspec.to_builtins(_for_tenants(cluster, scenario, question))
         tell({"answer": answer})
     except InputError as error:
         tell({"fault": str(error)})

@@ -16,7 +16,8 @@ from aiohttp import web
 from yarl import URL
 
 from tierwise.api.errors import InputError
-from tierwise.web.questions import Question, pasted
+from tierwise.sim.answers.dry_run import manifests_of
+from tierwise.web.questions import Question
 from tierwise.web.views import Bounded, CachedBody, RunView
 from tierwise.web.workers import BusyError, Work, Workers
 
@@ -41,7 +42,7 @@ class Questions:
 
     def keep(self, text: bytes) -> str:
         """Keep pasted manifests, under the name that changes use; InputError where they are none."""
-        pasted(text)
+        manifests_of(text)
         name = hashlib.sha256(text).hexdigest()[:12]
         self._manifests[name] = text
         return name

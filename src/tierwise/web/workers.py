@@ -26,10 +26,10 @@ from tierwise.web.views import Basis, CachedBody
 
 __all__ = ["BusyError", "Work", "Workers"]
 
-_MOST: Final = 16
+MOST: Final = 16
 """Questions that are worked on at a time."""
 
-_EACH: Final = 4
+EACH: Final = 4
 """Questions of one client that are."""
 
 _BOARDS: Final = 4
@@ -144,7 +144,10 @@ class Work:
 class Workers:
     """Questions about the boards of one server."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, each: int = EACH, most: int = MOST) -> None:
+        """So many questions of `each` client are worked on at a time, and of all so many at `most`."""
+        self._each = each
+        self._most = most
         self._process: subprocess.Popen[bytes] | None = None
         self._control: socket.socket | None = None
         self._closed = False
@@ -176,7 +179,7 @@ class Workers:
         if known is not None and (question.kind != "what-if" or not known.done or known.holds_board):
             return known
         running = Counter(work.client for work in self._works.values() if not work.done)
-        if running[client] >= _EACH or sum(running.values()) >= _MOST:
+        if running[client] >= self._each or sum(running.values()) >= self._most:
             raise BusyError
         ours, theirs = socket.socketpair()
         work = Work(client, basis, question, await asyncio.open_connection(sock=ours))

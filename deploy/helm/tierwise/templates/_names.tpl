@@ -25,7 +25,9 @@ scheduler:
     {{- range .Values.schedulerNames }}, --scheduler-name, {{ . }}{{ end }}
 , --config, /etc/tierwise/scheduler.conf
     {{- with .Values.scheduler.defrag }}{{ if .rooms }}{{ range .rooms }}, --defrag, {{ . | quote }}{{ end }}, --defrag-every, {{ .every | quote }}, --defrag-moves, {{ .movesPerHour | quote }}, --defrag-hours, {{ .hoursPerHour | quote }}{{ end }}{{ end }}
-    {{- with .Values.scheduler.journal }}{{ if .enabled }}, --journal, /var/lib/tierwise/journal, --journal-size, {{ .sizeMiB | quote }}{{ end }}{{ end }}]
+    {{- with .Values.scheduler.journal }}{{ if .enabled }}, --journal, /var/lib/tierwise/journal, --journal-size, {{ .sizeMiB | quote }}{{ end }}{{ end }}
+    {{- with .Values.answers }}{{ if .enabled }}, --answers, "0.0.0.0:8444", --answers-tls, /run/answers
+    {{- with .audience }}, --answers-audience, {{ . | quote }}{{ end }}{{ end }}{{ end }}]
 {{- if .Values.controllers.enabled }}
 controllers:
   args: [controllers, --in-cluster, --listen, "0.0.0.0:8080", --log-level, {{ .Values.logLevel }}
