@@ -245,10 +245,15 @@ async def _answer(
         raise _RefusedError(400, "no object has so long a name")
     guard.count(person, question)
     await guard.allow(person, namespace)
+    if question.name in ("jobs", "queues", "fits", "dry-run"):
+        return await _answer_for_namespace(question, request, service, guard, person)
+    return await _answer_for_job(question, service, person, namespace, name)
+
+
+async def _answer_for_job(
+    question: TenantQuestion, service: AnswerService, person: Person, namespace: str, name: str
+) -> msgspec.Struct:
     match question.name:
-        case "jobs":
-            limit = min(_number(request.query, "limit", _JOBS), _MOST_JOBS)
-            return await service.jobs(namespace, _number(request.query, "offset", 0), limit)
         case "why":
             return await service.job(namespace, name)
         case "why-pod":
@@ -259,8 +264,18 @@ async def _answer(
             return await service.position(namespace, name)
         case "help":
             return await service.help(person.name, namespace, name)
-        case "history":
+        case _:
             return await service.history(namespace, name)
+
+
+async def _answer_for_namespace(
+    question: TenantQuestion, request: web.Request, service: AnswerService, guard: _Guard, person: Person
+) -> msgspec.Struct:
+    namespace = request.match_info["namespace"]
+    match question.name:
+        case "jobs":
+            limit = min(_number(request.query, "limit", _JOBS), _MOST_JOBS)
+            return await service.jobs(namespace, _number(request.query, "offset", 0), limit)
         case "queues":
             return await _queues(service, guard, person, namespace)
         case "fits":

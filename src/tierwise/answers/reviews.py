@@ -139,8 +139,8 @@ class ClusterReviewer:
         digest = _digest(token)
         recent = self._people.get(digest)
         if recent is not None:
-            known: Person | None = recent[0]
-            return known
+            reviewed: Person | None = recent[0]
+            return reviewed
         person = await self._reviewed(token)
         self._people.put(digest, person)
         return person

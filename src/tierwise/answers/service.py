@@ -134,8 +134,8 @@ class AnswerService:
         facts: ClusterFacts = kept.value
         slots = facts.slots
         if size is not None:
-            told = min((free.size for free in slots if free.size >= size), default=None)
-            slots = tuple(free for free in slots if free.size == told)
+            next_size = min((free.size for free in slots if free.size >= size), default=None)
+            slots = tuple(free for free in slots if free.size == next_size)
         return self._stamped(FitsAnswer(resource=facts.resource, slots=slots), kept)
 
     async def start(self, namespace: str, name: str) -> StartAnswer:

@@ -49,8 +49,8 @@ def _lines(page: Page, answer: TenantAnswer) -> list[Text]:
         case StartAnswer():
             return _start(page, answer)
         case PositionAnswer():
-            own = f"number {answer.own_position} of the jobs of this namespace there"
-            return [Text(f"{answer.name}: {answer.text}, {own}")]
+            among_own = f"number {answer.own_position} of the jobs of this namespace there"
+            return [Text(f"{answer.name}: {answer.text}, {among_own}")]
         case HelpAnswer():
             return _help(page, answer)
         case HistoryAnswer():

@@ -103,8 +103,8 @@ def own_manifests(text: bytes, namespace: str) -> tuple[tuple[Object, Raw], ...]
 def _placed(raw: Raw, namespace: str) -> tuple[Object, Raw]:
     """An object in its own namespace, or in this one where it names none."""
     metadata = raw.get("metadata")
-    own = metadata if isinstance(metadata, dict) else {}
-    placed = {**raw, "metadata": {"namespace": namespace, **own}}
+    fields = metadata if isinstance(metadata, dict) else {}
+    placed = {**raw, "metadata": {"namespace": namespace, **fields}}
     return codec.decode(placed), placed
 
 

@@ -210,10 +210,15 @@ def _job_answer(
         cluster_says=f"{conditions[-1].type}: {conditions[-1].message}" if conditions else "",
         domain=whole.name if whole is not None and whole.domain != ROOT else "",
     )
-    if not waiting or starts or (rejection is None and counts[Status.GATED] < waiting):
+    gated = counts[Status.GATED]
+    if not waiting or starts or (rejection is None and gated < waiting):
         return answer
-    gated = counts[Status.GATED] == waiting
-    if gated or rejection is None:
+    return _with_reason(answer, rejection if gated < waiting else None, text)
+
+
+def _with_reason(answer: JobAnswer, rejection: Rejection | None, text: str) -> JobAnswer:
+    """A waiting job with the reason; without a rejection all of its pods have scheduling gates."""
+    if rejection is None:
         verdict, code, words = Verdict.NOT_ALLOWED, "SchedulingGated", "its pods have scheduling gates"
     else:
         verdict, code, words = rejection.verdict, rejection.reason.code, text
@@ -388,7 +393,7 @@ def _start_answer(eta: Eta, job: Job, jobs: Mapping[str, Job], namespace: str, n
     if eta.kind is StartKind.EXPECTED and eta.start is not None:
         low, high = eta.half if eta.half is not None else (eta.start, eta.start)
         earliest, latest = start_range(low, high, now)
-        own = tuple(
+        own_jobs = tuple(
             own_name(jobs[awaited.job], namespace)
             for awaited in eta.after
             if awaited.job in jobs and namespaces_of(jobs[awaited.job]) == {namespace}
@@ -398,8 +403,8 @@ def _start_answer(eta: Eta, job: Job, jobs: Mapping[str, Job], namespace: str, n
             earliest=time_text(earliest),
             latest=time_text(latest) if latest is not None else "",
             text=start_text(earliest, latest, now),
-            after=own,
-            after_others=len(own) < len(eta.after),
+            after=own_jobs,
+            after_others=len(own_jobs) < len(eta.after),
         )
     if eta.kind in (StartKind.NOW, StartKind.STARTED):
         return msgspec.structs.replace(
