@@ -95,95 +95,97 @@ class AnswerService:
 
     async def jobs(self, namespace: str, offset: int, limit: int) -> JobsAnswer:
         """The jobs of a namespace, in the order of their names."""
-        facts, kept = await self._facts(namespace)
+        facts, window_answer = await self._facts(namespace)
         names = sorted(facts.jobs)[offset : offset + limit]
-        return self._stamped(JobsAnswer(namespace=namespace, jobs=tuple(facts.jobs[name] for name in names)), kept)
+        return self._stamped(
+            JobsAnswer(namespace=namespace, jobs=tuple(facts.jobs[name] for name in names)), window_answer
+        )
 
     async def job(self, namespace: str, name: str) -> JobAnswer:
         """One job: how it stands, and why it waits."""
-        facts, kept = await self._facts(namespace)
-        return self._stamped(_of(facts.jobs, name), kept)
+        facts, window_answer = await self._facts(namespace)
+        return self._stamped(_of(facts.jobs, name), window_answer)
 
     async def job_of_pod(self, namespace: str, pod: str) -> JobAnswer:
         """The job that a pod belongs to."""
-        facts, kept = await self._facts(namespace)
-        return self._stamped(_of(facts.jobs, _of(facts.pods, pod)), kept)
+        facts, window_answer = await self._facts(namespace)
+        return self._stamped(_of(facts.jobs, _of(facts.pods, pod)), window_answer)
 
     async def position(self, namespace: str, name: str) -> PositionAnswer:
         """The place of a waiting job in its queue."""
-        facts, kept = await self._facts(namespace)
+        facts, window_answer = await self._facts(namespace)
         _of(facts.jobs, name)
         if name not in facts.positions:
             raise InputError("the job does not wait", field="job")
-        return self._stamped(facts.positions[name], kept)
+        return self._stamped(facts.positions[name], window_answer)
 
     async def history(self, namespace: str, name: str) -> HistoryAnswer:
         """The past of a job, as its objects tell it."""
-        facts, kept = await self._facts(namespace)
-        return self._stamped(HistoryAnswer(name=name, entries=_of(facts.histories, name)), kept)
+        facts, window_answer = await self._facts(namespace)
+        return self._stamped(HistoryAnswer(name=name, entries=_of(facts.histories, name)), window_answer)
 
     async def queues(self, namespace: str) -> QueuesAnswer:
         """The queues of the namespace's jobs, with what all namespaces use of them."""
-        facts, kept = await self._facts(namespace)
+        facts, window_answer = await self._facts(namespace)
         queues = tuple(facts.queues[name] for name in sorted(facts.queues))
-        return self._stamped(QueuesAnswer(namespace=namespace, queues=queues), kept)
+        return self._stamped(QueuesAnswer(namespace=namespace, queues=queues), window_answer)
 
     async def fits(self, size: int | None) -> FitsAnswer:
         """How many gangs fit now, of every size or of the smallest that is told and is large enough."""
-        kept = await self._newest("facts", WINDOW, ClusterFacts)
-        facts: ClusterFacts = kept.value
+        window_answer = await self._newest("facts", WINDOW, ClusterFacts)
+        facts: ClusterFacts = window_answer.value
         slots = facts.slots
         if size is not None:
             next_size = min((free.size for free in slots if free.size >= size), default=None)
             slots = tuple(free for free in slots if free.size == next_size)
-        return self._stamped(FitsAnswer(resource=facts.resource, slots=slots), kept)
+        return self._stamped(FitsAnswer(resource=facts.resource, slots=slots), window_answer)
 
     async def start(self, namespace: str, name: str) -> StartAnswer:
         """When a job is expected to start."""
-        facts, kept = await self._facts(namespace)
+        facts, window_answer = await self._facts(namespace)
         job = _of(facts.jobs, name)
         if job.state == "running":
-            return self._stamped(StartAnswer(name=name, expectation="started", text="it has started"), kept)
-        kept = await self._newest("starts", STARTS_WINDOW, dict[str, dict[str, StartAnswer]])
-        starts: Mapping[str, Mapping[str, StartAnswer]] = kept.value
+            return self._stamped(StartAnswer(name=name, expectation="started", text="it has started"), window_answer)
+        window_answer = await self._newest("starts", STARTS_WINDOW, dict[str, dict[str, StartAnswer]])
+        starts: Mapping[str, Mapping[str, StartAnswer]] = window_answer.value
         unknown = StartAnswer(name=name, expectation="unknown", text="it came after the last look ahead: ask again")
-        return self._stamped(starts.get(namespace, {}).get(name, unknown), kept)
+        return self._stamped(starts.get(namespace, {}).get(name, unknown), window_answer)
 
     async def help(self, user: str, namespace: str, name: str) -> HelpAnswer:
         """Changes that would start a waiting job now."""
-        facts, kept = await self._facts(namespace)
+        facts, window_answer = await self._facts(namespace)
         job = _of(facts.jobs, name)
         if not job.pods_waiting:
             raise InputError("the job does not wait", field="job")
         question = Question("help", f"{namespace}/{name}")
-        answer = msgspec.json.decode(await self._worked_out(user, kept.basis, question), type=HelpAnswer)
-        return self._stamped(answer, kept)
+        answer = msgspec.json.decode(await self._worked_out(user, window_answer.basis, question), type=HelpAnswer)
+        return self._stamped(answer, window_answer)
 
     async def dry_run(self, user: str, namespace: str, text: bytes, queues: tuple[str, ...]) -> DryRunAnswer:
         """The outcome of manifests, were they applied; `queues` are those besides its own that the user may get."""
-        _, kept = await self._facts(namespace)
+        _, window_answer = await self._facts(namespace)
         question = Question("dry-run", manifests={"": text}, namespace=namespace, queues=queues)
-        body = await self._worked_out(user, kept.basis, question)
+        body = await self._worked_out(user, window_answer.basis, question)
         refused = msgspec.json.decode(body, type=_Refused).refused
         if refused:
             raise InputError(refused)
-        return self._stamped(msgspec.json.decode(body, type=DryRunAnswer), kept)
+        return self._stamped(msgspec.json.decode(body, type=DryRunAnswer), window_answer)
 
     async def queues_in(self, text: bytes) -> tuple[str, ...]:
         """The queues that manifests may name; large ones take a while to read, in which others are answered."""
         return await asyncio.to_thread(queue_names, text)
 
     async def _facts(self, namespace: str) -> tuple[NamespaceFacts, _Kept]:
-        kept = await self._newest("facts", WINDOW, ClusterFacts)
-        facts: ClusterFacts = kept.value
-        return facts.namespaces.get(namespace, _NOTHING), kept
+        window_answer = await self._newest("facts", WINDOW, ClusterFacts)
+        facts: ClusterFacts = window_answer.value
+        return facts.namespaces.get(namespace, _NOTHING), window_answer
 
     async def _newest(self, kind: str, window: float, form: object) -> _Kept:
         """The newest answer of a kind, worked out anew once its window is over; all who ask wait for the same one."""
         async with self._locks[kind]:
-            kept = self._kept.get(kind)
-            if kept is not None and self._ticks() < kept.until:
-                return kept
+            window_answer = self._kept.get(kind)
+            if window_answer is not None and self._ticks() < window_answer.until:
+                return window_answer
             basis = await asyncio.to_thread(self._basis)
             if basis is None:
                 raise NotReadyError("the scheduler has not seen the cluster yet")
@@ -192,8 +194,8 @@ class AnswerService:
             body = await self._worked_out("", basis, question)
             value = await asyncio.to_thread(msgspec.json.decode, body, type=form)
             seconds = ceil(max(window, _SHARE * (self._ticks() - begun)))
-            kept = self._kept[kind] = _Kept(value, basis, begun + seconds, seconds)
-            return kept
+            window_answer = self._kept[kind] = _Kept(value, basis, begun + seconds, seconds)
+            return window_answer
 
     async def _worked_out(self, user: str, basis: Basis, question: Question) -> bytes:
         """The answer to a question as JSON; InputError with what is wrong about it, BusyError where too many ask."""
@@ -204,10 +206,10 @@ class AnswerService:
             raise NotReadyError("the question was not worked out: ask again")
         return work.answer.body
 
-    def _stamped(self, answer: T, kept: _Kept) -> T:
+    def _stamped(self, answer: T, window_answer: _Kept) -> T:
         """An answer with the moment that it is about, and how old it may become."""
-        as_of = format_time(kept.basis.now)
-        stamped: T = msgspec.structs.replace(answer, as_of=as_of, stale_seconds=kept.seconds)  # type: ignore[type-var]
+        as_of = format_time(window_answer.basis.now)
+        stamped: T = msgspec.structs.replace(answer, as_of=as_of, stale_seconds=window_answer.seconds)  # type: ignore[type-var]
         return stamped
 
 

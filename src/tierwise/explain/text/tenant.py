@@ -117,8 +117,8 @@ def _queues(page: Page, answer: QueuesAnswer) -> list[Text]:
     for queue in answer.queues:
         limit = f" of {queue.limit}" if queue.limit else ""
         used = f"{queue.used}{limit}" if queue.used else "not shown to you"
-        here = f"{queue.used_here} {queue.resource}"
-        rows.append((queue.name, here, used, str(queue.jobs_running), str(queue.jobs_waiting)))
+        used_here = f"{queue.used_here} {queue.resource}"
+        rows.append((queue.name, used_here, used, str(queue.jobs_running), str(queue.jobs_waiting)))
     return table(page, ("queue:8", "used here", "used by all", "running>", "waiting>"), rows)
 
 

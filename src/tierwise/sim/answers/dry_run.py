@@ -174,18 +174,18 @@ def dry_run(
     history, outcome = outcome_of(changed, reader=reader)
     submitted = {key_of_raw(raw) for _, raw in objects}
     earlier = {job.key for job in scenario.snapshot().jobs}
-    others = all_namespaces(changed.objects, outcome.snapshot)
+    namespaces = all_namespaces(changed.objects, outcome.snapshot)
     jobs = []
     for job in outcome.snapshot.jobs:
         is_new = job.key not in earlier or _is_of(job, submitted)
         if is_new and namespaces_of(job) == {namespace}:
-            jobs.append(_job(outcome.snapshot, job, namespace, history, others))
+            jobs.append(_job(outcome.snapshot, job, namespace, history, namespaces))
     for job, _ in outcome.lone:
         if job.key not in earlier and namespaces_of(job) == {namespace}:
             jobs.append(DryRunJob(own_name(job, namespace), True, 1, 1))
     jobs.sort(key=lambda job: job.name)
     return DryRunAnswer(
-        namespace=namespace, jobs=tuple(jobs), warnings=_warnings(history, submitted, others, namespace)
+        namespace=namespace, jobs=tuple(jobs), warnings=_warnings(history, submitted, namespaces, namespace)
     )
 
 
