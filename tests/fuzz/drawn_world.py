@@ -71,6 +71,7 @@ NOT_DRAWN_KEYS: Final[Mapping[str, str]] = {
     **dict.fromkeys(_SIMULATED.split(), "read by the simulated kubelet alone"),
     "family": "on definitions of kinds",
     "hold": "a held gang does nothing: drawn and judged by fuzz_eviction",
+    "amounts": "on HyperNodes: drawn and judged by tests/properties/test_amounts.py",
     "sizes": "drawn and judged by tests/properties/test_sizes.py",
     "no-group": "written on pods of workloads whose spec.scheduling is not understood, which wait",
     "job-plugins": "written on pods of Volcano Jobs with plugins that do not act, which wait",

@@ -1,7 +1,7 @@
 """The question of an integer program asked of a second solver, CP-SAT, with numbers of tasks on single rows.
 
 Called by `audit --journal` and by tests, and by nothing that decides: what one solver gets wrong is not hidden by the
-same mistake of the other. OR-Tools, which has it, is no dependency of a scheduler and is imported numbers on first use.
+same mistake of the other. OR-Tools, which has it, is no dependency of a scheduler and is imported on first use.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["load_second_solver", "solvable"]
 
 _MISSING = (
-    "OR-Tools, which looks at plans beside the scheduler's tasks solver, cannot be loaded: {why} "
+    "OR-Tools, which looks at plans beside the scheduler's own solver, cannot be loaded: {why} "
     "(pip install 'tierwise[audit]')"
 )
 

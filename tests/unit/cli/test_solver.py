@@ -33,7 +33,7 @@ DECIDING = {
     "bench": (),
 }
 OTHERS = (
-    "nodes hold release forgive forget windows top validate topology reconcile snapshot plugins config features crds "
+    "nodes ask attention hold release forgive forget windows top validate topology reconcile snapshot plugins config features crds "
     "controllers webhook audit probe advertise-bandwidth completion version"
 )
 POD = """
