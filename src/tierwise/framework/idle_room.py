@@ -197,10 +197,7 @@ class IdleRoom:
         """Which part of each node is held, by the resource of which the largest part is asked for; with `idle`, only of
         what is idle there, which then is taken off it.
         """
-        rows = distinct(np.concatenate([place_rows for _, place_rows, _ in places])) if places else EMPTY
-        amounts = np.zeros((len(self._ledger.idle), len(rows)), dtype=np.int64)
-        for shape, place_rows, counts in places:
-            amounts[:, np.searchsorted(rows, place_rows)] += shape.request[:, None] * counts
+        rows, amounts = self._amounts(places)
         total = self._snapshot.nodes.allocatable[:, rows]
         parts: Floats = np.where(total > 0, amounts / np.maximum(total, 1), 0.0)
         if idle is None:
@@ -211,6 +208,18 @@ class IdleRoom:
         largest, every = parts.argmax(axis=0), np.arange(len(rows))
         part_by_row: Floats = idle_amounts[largest, every] / np.maximum(total[largest, every], 1)
         return part_by_row
+
+    def _amounts(self, places: Held) -> tuple[Ints, Ints]:
+        """The rows of places, ascending, and what is held on each, (resources x rows)."""
+        if len(places) == 1:  # as of most gangs
+            ((shape, rows, counts),) = places
+            if len(rows) == 1 or (rows[1:] > rows[:-1]).all():
+                return rows, shape.request[:, None] * counts
+        rows = distinct(np.concatenate([place_rows for _, place_rows, _ in places])) if places else EMPTY
+        amounts = np.zeros((len(self._ledger.idle), len(rows)), dtype=np.int64)
+        for shape, place_rows, counts in places:
+            amounts[:, np.searchsorted(rows, place_rows)] += shape.request[:, None] * counts
+        return rows, amounts
 
     def _count_places(self, places: Sequence[HeldPlace], idle: Ints) -> Iterator[tuple[Owner, float]]:
         """Count the nodes of places, as far as they are idle; whose they are, and what the accounts go by."""

@@ -7,6 +7,7 @@ are all made from this report. It contains no wall-clock times, so that equal in
 from __future__ import annotations
 
 import enum
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from math import inf
 from typing import TYPE_CHECKING
@@ -107,12 +108,19 @@ class Decision(msgspec.Struct, frozen=True):
         rows: dict[Shape, list[int]] = {}
         for task, row in self.places():
             rows.setdefault(task.shape, []).append(row)
-        return tuple((shape, *np.unique(shape_rows, return_counts=True)) for shape, shape_rows in rows.items())
+        return tuple((shape, *_counted(shape_rows)) for shape, shape_rows in rows.items())
 
     def places(self) -> Iterator[tuple[Task, int]]:
         """Every placed task with its row."""
         for placed in self.placed:
             yield from zip(placed.tasks, placed.rows.tolist(), strict=True)
+
+
+def _counted(rows: list[int]) -> tuple[Ints, Ints]:
+    """The distinct rows, ascending, and how often each is there."""
+    numbers = Counter(rows)
+    ascending = sorted(numbers)
+    return np.array(ascending, dtype=np.int64), np.array([numbers[row] for row in ascending], dtype=np.int64)
 
 
 class Eviction(msgspec.Struct, frozen=True):
