@@ -242,8 +242,8 @@ def _a_pod(lab: Lab, waiting: Sequence[Manifest]) -> float:
 
 
 row("C5c", at_most(3, 1.5))(partial(_beside_plain, waiting=_gangs_of_one, what="a gang of one pod"))
-row("C5d", at_most(3, 1.5))(partial(_beside_plain, waiting=_with_claims, what="a plain pod with a claim"))
-row("C5e", at_most(3, 1.5))(
+row("C5d", at_most(10, 3))(partial(_beside_plain, waiting=_with_claims, what="a plain pod with a claim"))
+row("C5e", at_most(5, 3))(
     partial(_beside_plain, waiting=_interleaved, what=f"a pod of {_DEPLOYMENTS} Deployments among each other")
 )
 
