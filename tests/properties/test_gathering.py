@@ -12,11 +12,12 @@ from tests.support.draw import draw, gang, objects_of, role
 from tests.support.gather_reference import best_place, boxes, distribution, mixtures
 from tests.support.strategies import trees
 
-from tierwise.actions.placement.quanta import Quanta, SlotTree, mixed_in_multiples
+from tierwise.actions.placement.program import Program, Question, Scope, Unit
+from tierwise.actions.placement.quanta import Quanta, SlotTree, gathering_on
 from tierwise.config.profile import DEFAULT
+from tierwise.explain.second_solver import solvable
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.extension import GatherOption
-from tierwise.framework.ledger import Pool
 from tierwise.model.topology import ROOT
 from tierwise.scheduler import open_cycle
 from tierwise.snapshot.builder import build
@@ -119,20 +120,30 @@ def _compare(slot_tree: SlotTree, option: GatherOption, count: int) -> None:
 def test_mixtures_are_found_where_there_are_any(
     cycle: Cycle, option: GatherOption, counts: tuple[int, int], standing: bool, data: st.DataObject
 ) -> None:
-    """Tasks of two sizes: whatever is found is a solution, and nothing is found where there is none."""
+    """Tasks of two sizes: what the program finds is a solution, and it finds one where there is one."""
     slot_tree = data.draw(grounds(standing=standing, cycle=cycle))
     rows = len(slot_tree.room)
     free = data.draw(st.lists(st.integers(0, 4), min_size=rows, max_size=rows))
-    for row, slots in enumerate(free):
-        cycle.ledger.occupy(cycle.view.axis.index["cpu"], np.array([row]), 1000 * (4 - slots))
-    one, two = sorted(cycle.snapshot.shapes, key=lambda shape: int(shape.request.sum()))
-    slot_tree = replace(slot_tree, room=np.minimum(free, 3) + np.minimum(np.array(free) // 2, 2))
-    found = mixed_in_multiples(cycle, slot_tree, option, {one: counts[0], two: counts[1]}, Pool.IDLE)
+    room = np.stack((np.minimum(free, counts[0]), np.minimum(np.array(free) // 2, counts[1])))
+    slot_tree = replace(slot_tree, room=room.sum(axis=0))
+    gathering = gathering_on(cycle, slot_tree, option, sum(counts))
+    unit = Unit(0, ((0, -1, counts[0]), (1, -1, counts[1])), sum(counts), sum(counts))
+    question = Question(
+        numbers=(0, 1),
+        requests=np.array([[1], [2]]),
+        free=np.array([free]),
+        room=room,
+        order=np.arange(rows),
+        scopes=(Scope(-1, gathering.homes),),
+        units=(unit,),
+        multiples=gathering.multiples,
+    )
+    dealt = Program(question, firm=True).solve(1000)
     solutions = list(mixtures(slot_tree, option, free, counts))
 
-    assert (found is not None) == bool(solutions)
-    if found is not None:
-        mixes = np.array([found.get(row, (0, 0)) for row in range(rows)])
+    assert bool(solutions) == isinstance(dealt, list) == solvable(question)
+    if isinstance(dealt, list):
+        mixes = np.stack([np.bincount(tasks, minlength=rows) for tasks in dealt[0][0]], axis=1)
         assert counts == tuple(mixes.sum(axis=0).tolist())
         assert (mixes @ [1, 2] <= free).all()
-        assert mixes.sum(axis=1).tolist() in [dealt for _, dealt in solutions]
+        assert mixes.sum(axis=1).tolist() in [numbers for _, numbers in solutions]

@@ -61,10 +61,6 @@ def wrong_steps(value: object) -> str:
     return ""
 
 
-_MEMORY: Final = ("cells",)
-"""Bounds of memory: a larger budget leaves them as they are."""
-
-
 class SearchBudget(msgspec.Struct, frozen=True):
     """The bound of each search."""
 
@@ -73,12 +69,10 @@ class SearchBudget(msgspec.Struct, frozen=True):
     ways: int = 64  # selections of tasks for a sub-group that has more than it needs
     tight_steps: int = 5_000  # of these, for the tighter domains of groups of groups first
     orders: int = 4  # kinds of tasks that are placed first where the order decides
-    cells: int = 2**23  # of arrays that are kept to count mixtures
-    work: int = 2**28  # such cells that are added up
     choices: int = 2**16  # ways to choose the tasks of a task group
     places: int = 32  # places that rules between pods tie a task group or a job to
     gathered_places: int = 64  # domains of a tier for gathered tasks where counting alone does not tell
-    mixed_places: int = 16  # the same for tasks of several shapes
+    mixed_places: int = 16  # the same by integer programs, before one about all of them
     tree_steps: int = 4096  # choices where limits of several trees hold
     questions: int = 1024  # to quotas about the tasks of a job's minimum, and steps to its selections of sub-groups
     selections: int = 32  # of tasks for a job's minimum, where quotas or fabrics do not take the first
@@ -97,5 +91,4 @@ class SearchBudget(msgspec.Struct, frozen=True):
     def of(cls, steps: int) -> SearchBudget:
         """All bounds at so many steps; each search takes one at least."""
         usual = {field.name: int(field.default) for field in fields(cls)}
-        bounds = {name: max(1, number * steps // STEPS) for name, number in usual.items()}
-        return cls(**{name: min(n, usual[name]) if name in _MEMORY else n for name, n in bounds.items()})
+        return cls(**{name: max(1, number * steps // STEPS) for name, number in usual.items()})

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from tierwise.actions.placement.program import Question, Scope, Unit
+from tierwise.actions.placement.program import Multiples, Question, Scope, Unit
 from tierwise.api.errors import InputError
 from tierwise.framework.pod_rules import Apart, AtMost, Charged, Even, Near, PodRule
 from tierwise.model.arrays import Bools, Ints
@@ -80,6 +80,8 @@ class _Model:
             self._spread(number, scope)
         self._fit()
         self._wish()
+        for multiples in self._question.multiples:
+            self._keep_whole(multiples)
         for record in self._question.records:
             _Rule(self._model, self._question, self._on).keep(record)
         return self._model
@@ -180,6 +182,15 @@ class _Model:
                 within += self._chosen[u]
             for inner in within:
                 self._model.add(inner <= around)
+
+    def _keep_whole(self, multiples: Multiples) -> None:
+        """A multiple of tasks in each place."""
+        for place in np.unique(multiples.places[multiples.places >= 0]).tolist():
+            tasks: list[IntVar] = []
+            for (_, r), numbers in self._on.items():
+                tasks += numbers if multiples.places[r] == place else []
+            times = self._model.new_int_var(0, _BIG, "")
+            self._model.add(sum(tasks) - int(multiples.number[place]) * times == -int(multiples.present[place]))
 
 
 class _Rule:

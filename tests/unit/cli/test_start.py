@@ -53,7 +53,7 @@ assert not threads.is_dir() or 1 == len(list(threads.iterdir()))
 late = ("numpy.ma", "rich.console", "tierwise.config.kube", "tierwise.explain.wire", "tierwise.controllers.app_group",
         "tierwise.controllers.discovery", "tierwise.controllers.elastic_quota", "tierwise.controllers.network_topology",
         "tierwise.sim.cluster.claims", "tierwise.sim.cluster.workloads", "rich.text", "numpy.typing",
-        "tierwise.actions.diagnosis.gathering", "tierwise.actions.placement.mixtures", "tierwise.discovery.tree",
+        "tierwise.actions.diagnosis.gathering", "tierwise.actions.placement.quanta", "tierwise.discovery.tree",
         "tierwise.dialects.workloads.kubernetes", "tierwise.plugins.kubernetes.claim_writes", "fractions",
         "tierwise.actions.diagnosis.fabrics", "tierwise.api.defrag_record", "tierwise.framework.bundle",
         "tierwise.plugins.elastic_quota.tree")

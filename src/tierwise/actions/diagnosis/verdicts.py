@@ -457,8 +457,7 @@ class _Judge:
             room, choice = Room(cycle, Pool.FUTURE_IDLE), demand.substitutes or demand.alternatives or demand.cut
             if not choice and not all(may_hold(room, group, np.array([ROOT]))[0] for group in task_groups):
                 return False
-            plain = bool(demand.task_groups) and not cycle.pipeline.gather_options(job, demand.need)
-            return not plain or not refuted(cycle, job, demand, alone=True)
+            return not demand.task_groups or not refuted(cycle, job, demand, alone=True)
         if cycle.snapshot.ground(job) is Ground.TREES and cycle.pipeline.admit(job) is not None:
             return True  # what it lacks is a tree, and not room
         if not demand.task_groups:

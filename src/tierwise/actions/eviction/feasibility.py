@@ -585,8 +585,7 @@ class Tried(Feasibility):
 # A group is a leader and its workers, say: so many tasks of each shape. What rows take together is a table: for every
 # number of tasks of all shapes but the most numerous one, how many of that one fit beside them. Tables of two sets of
 # rows add up by taking the best of all ways to share out the others (a convolution), for as many pairs of sets at
-# once as there are, so that many rows need few steps. `placement.mixtures` counts the same with one row after the
-# other, and says which task goes where.
+# once as there are, so that many rows need few steps.
 
 
 _NEVER = -(2**40)

@@ -28,7 +28,17 @@ from tierwise.actions.placement.problem import (
     place_tasks,
     usable,
 )
-from tierwise.actions.placement.program import Dealt, No, Program, Question, Scope, TooLargeError, Unit, Wanted
+from tierwise.actions.placement.program import (
+    Dealt,
+    Multiples,
+    No,
+    Program,
+    Question,
+    Scope,
+    TooLargeError,
+    Unit,
+    Wanted,
+)
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.extension import Ask
 from tierwise.framework.ledger import Pool, job_ready, lacking_of, ready_tasks
@@ -42,6 +52,7 @@ from tierwise.model.snapshot import Ground
 from tierwise.model.topology import ROOT
 
 __all__ = [
+    "Gathering",
     "LimitOf",
     "Wish",
     "obstacles",
@@ -74,14 +85,15 @@ def place_exactly(
     pools: tuple[Pool, ...],
     shared: Ints | None = None,
     tiers: Tiers = STATED,
+    gathering: Gathering | None = None,
 ) -> SearchResult | NoPlace:
     """A place for a demand below a domain, written to the ledger; on several trees within the limits at some tiers.
 
     All of it stays in one of the `shared` places, by row, where there are any. Not all of it may have to, so that a no
-    is no proof then.
+    is no proof then. A gang that is gathered goes where the `gathering` lets it.
     """
     try:
-        stated = _Stated(cycle, job, demand, within, shared=shared, tiers=tiers)
+        stated = _Stated(cycle, job, demand, within, shared=shared, tiers=tiers, gathering=gathering)
     except _NowhereError:
         return NoPlace.PROVEN
     proven = False
@@ -108,12 +120,9 @@ _Tasks = tuple[Ask, PodSet, int, int]
 
 
 def statable(cycle: Cycle, job: Job) -> Demand | None:
-    """The demand of a job, or None if a program cannot state it, because the gang is gathered in multiples."""
+    """The demand of a job, or None if it is not all that the job needs."""
     job_demand = demand(cycle, job)
-    plain = (
-        bool(job_demand.task_groups) and job_demand.enough and not cycle.pipeline.gather_options(job, job_demand.need)
-    )
-    return job_demand if plain else None
+    return job_demand if job_demand.task_groups and job_demand.enough else None
 
 
 def refuted(cycle: Cycle, job: Job, demand: Demand, *, alone: bool = False, within: int = ROOT) -> bool:
@@ -224,6 +233,23 @@ def obstacles(cycle: Cycle, job: Job, demand: Demand, *, alone: bool = False) ->
     return enough
 
 
+class Gathering(msgspec.Struct, frozen=True, eq=False):
+    """Where tasks that are gathered may go: all of them to one home, by row, and how many each place takes."""
+
+    homes: Ints
+    multiples: tuple[Multiples, ...]
+
+
+def _widest_gathering(cycle: Cycle, job: Job, demand: Demand) -> Gathering | None:
+    """What any option to gather a job asks for; None for a job that is not gathered."""
+    options = cycle.pipeline.gather_options(job, demand.need)
+    if not options:
+        return None
+    from tierwise.actions.placement.quanta import gathering_of, in_common  # rarely needed
+
+    return gathering_of(cycle, job, demand.task_groups[0], in_common(options))
+
+
 class _NowhereError(Exception):
     """Tasks that stand already leave no place."""
 
@@ -263,12 +289,14 @@ class _Stated:
         shared: Ints | None = None,
         beside: Sequence[tuple[Shape, int]] = (),
         tiers: Tiers = STATED,
+        gathering: Gathering | None = None,
     ) -> None:
         """`beside` are tasks of others by shape and row, which may stand there as well. Raises _NowhereError."""
         self._cycle = cycle
         self._job = job
         self._asked = demand
         self._within = within
+        self._gathering = gathering or _widest_gathering(cycle, job, demand)
         self._limits = Limits(cycle, job, tiers) if cycle.snapshot.ground(job) is Ground.TREES else None
         self._scopes: list[Scope] = []
         self._limit_of: list[LimitOf | None] = []  # by scope, what of it was asked for
@@ -299,7 +327,11 @@ class _Stated:
         job = self._job
         demand = self._asked
         top = -1
-        for number in self._groups_around():
+        if self._gathering is not None:
+            self._scopes.append(Scope(top, self._gathering.homes))
+            self._limit_of.append(_limit_of(job, job, 0))
+            top = 0
+        for number in self._groups_around() if self._gathering is None else ():
             top = self._scope(job.group(number), top, number)
         subs = [task_group.sub.number for task_group in demand.task_groups]
         self._several = bool(demand.substitutes) or demand.alternatives is not None or demand.cut
@@ -604,6 +636,7 @@ class _Stated:
             wanted=tuple(wish for wish in self._wanted if wish not in left_out),
             parts=self._parts,
             records=rules.records,
+            multiples=self._gathering.multiples if self._gathering is not None else (),
         )
 
     def by_score(self, pool: Pool) -> Ints:

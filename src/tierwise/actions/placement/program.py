@@ -26,7 +26,7 @@ from tierwise.framework.pod_rules import Apart, AtMost, Charged, Even, Near, Pod
 from tierwise.framework.solver import load_solver
 from tierwise.model.arrays import EMPTY, Bools, Ints
 
-__all__ = ["Dealt", "No", "Program", "Question", "Scope", "TooLargeError", "Unit", "Wanted"]
+__all__ = ["Dealt", "Multiples", "No", "Program", "Question", "Scope", "TooLargeError", "Unit", "Wanted"]
 
 _MIXTURES = 64
 """Mixtures of a class of rows; where there are more, each of its rows is a class of its own, with plain amounts."""
@@ -91,6 +91,14 @@ class Wanted(msgspec.Struct, frozen=True, eq=False):
         return self.role is None or role == self.role
 
 
+class Multiples(msgspec.Struct, frozen=True, eq=False):
+    """A place ends with a multiple of its number of tasks, those that are present included."""
+
+    places: Ints  # by row, -1 for none
+    number: Ints  # by place
+    present: Ints  # by place
+
+
 class Question(msgspec.Struct, frozen=True, eq=False):
     """Tasks to be placed, and the room that rows have for them."""
 
@@ -104,6 +112,7 @@ class Question(msgspec.Struct, frozen=True, eq=False):
     wanted: tuple[Wanted, ...] = ()
     parts: int = 0  # how many parts there are that may be chosen
     records: tuple[PodRule, ...] = ()
+    multiples: tuple[Multiples, ...] = ()
 
 
 class No(enum.Enum):
@@ -169,6 +178,7 @@ class _Classes:
         columns = [*free, *room, *(by_row for _, _, by_row in self._conflicts)]
         for record in self.wide:
             columns += _told_apart(record)
+        columns += [multiples.places for multiples in question.multiples]
         for scope in question.scopes:
             columns += [scope.place] if scope.place is not None else []
             columns += [domains for domains, _ in scope.spreads]
@@ -296,6 +306,8 @@ class Program:
         self._units()
         self._scopes()
         self._wishes()
+        for multiples in question.multiples:
+            self._whole(multiples)
         for record in self._classes.wide:
             if isinstance(record, AtMost):
                 self._at_most(record)
@@ -547,6 +559,15 @@ class Program:
                 self._bound([(self._chosen[u], 1), (around, -self._question.units[u].copies)], -np.inf, 0)
             for part in wish.parts:
                 self._bound([(self._parts[part], 1), (around, -1)], -np.inf, 0)
+
+    def _whole(self, multiples: Multiples) -> None:
+        by_place = self._by_place(multiples.places, self._question.numbers)
+        for place in np.unique(multiples.places[multiples.places >= 0]).tolist():
+            tasks, number = by_place.get(place, EMPTY), int(multiples.number[place])
+            present = int(multiples.present[place])
+            if len(tasks) or present % number:
+                times = self._new(1, 0, (int(self._most[tasks].sum()) + present) // number)
+                self._bound([(tasks, 1), (times, -number)], -present, -present)
 
     # Rules between pods.
 

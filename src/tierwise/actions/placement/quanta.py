@@ -5,33 +5,26 @@ options, best first: all tasks in one domain of a tier, with numbers whose multi
 
 What every domain can hold is then an arithmetic sequence, and so are sums of them: the tree is counted once from the
 rows up, the count is exact for tasks of one shape, and dealing from the top down never needs to backtrack. Tasks of
-several shapes are counted as `mixtures`, and tasks that move filters are tried on the ledger.
+several shapes, and those that move filters, are tried on the ledger; what that leaves open is asked of the integer
+program of `exact`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property, partial
-from itertools import chain, islice, product
-from math import lcm
+from itertools import islice, product
+from math import lcm, prod
 
 import msgspec
 import numpy as np
 from msgspec.structs import replace
 
-from tierwise.actions.placement.demand import TaskGroup
-from tierwise.actions.placement.mixtures import (
-    Axes,
-    BlockCounts,
-    Mix,
-    Options,
-    OutOfBoundError,
-    Row,
-    Sum,
-    each_choice,
-    holds,
-)
+from tierwise.actions.placement.demand import Demand, RemainingTasks, TaskGroup
+from tierwise.actions.placement.exact import Gathering, place_exactly, refuted
 from tierwise.actions.placement.problem import NoPlace, Placement, SearchResult, found_on, place_tasks, usable
+from tierwise.actions.placement.program import Multiples
 from tierwise.actions.placement.trial import confined, fit_any_way
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.extension import Ask, GatherOption
@@ -40,7 +33,21 @@ from tierwise.model.arrays import EMPTY, Bools, Ints
 from tierwise.model.job import Job, PodSet, Shape, SubJob
 from tierwise.model.topology import ROOT, Topology
 
-__all__ = ["Quanta", "SlotTree", "mixed_in_multiples", "most_in_multiples", "place_in_multiples", "slot_tree"]
+__all__ = [
+    "Quanta",
+    "SlotTree",
+    "gathering_of",
+    "gathering_on",
+    "in_common",
+    "most_in_multiples",
+    "place_in_multiples",
+    "slot_tree",
+]
+
+
+class OutOfBoundError(Exception):
+    """There are more choices than are looked at."""
+
 
 _NEVER = 2**40
 """More tasks than there are: what a place would have to take that can take none."""
@@ -71,6 +78,16 @@ class SlotTree(msgspec.Struct, frozen=True, dict=True):
     def inside(self) -> Bools:
         """Which rows belong to the tree: are in a domain below its root."""
         return self.topology.leaf != ROOT if len(self.topology) > 1 else np.ones(len(self.room), dtype=bool)
+
+    def around(self, places: Ints) -> Ints:
+        """By row, which of some places, none inside another, it is in; -1 for none."""
+        size = len(self.topology)
+        place_of_row = np.full(len(self.rows), -1, dtype=np.int64)
+        rows = places[places >= size] - size
+        place_of_row[rows] = rows + size
+        for domain in places[places < size].tolist():
+            place_of_row[self.topology.span(domain)] = domain
+        return place_of_row
 
     def rows_in(self, place: int) -> Ints:
         """The rows of the cluster that belong to a place."""
@@ -105,7 +122,8 @@ class Quanta:
         self._name = np.concatenate((topology.rank, tree.rank))
         self._least = np.zeros(len(parent), dtype=np.int64)
         anywhere = not tree.gathered and option.tier >= topology.tier[ROOT]
-        self._room = np.concatenate((self._least[:size], np.where(tree.inside | anywhere, tree.room, 0)))
+        self.usable: Bools = tree.inside | anywhere  # by row of the tree
+        self._room = np.concatenate((self._least[:size], np.where(self.usable, tree.room, 0)))
         self._low, self.top = np.zeros_like(self._least), np.zeros_like(self._least)
         for places in (np.arange(size, len(parent)), *topology.at_tier.values()):
             minimum, room, held_by_place, quantum = (
@@ -207,16 +225,31 @@ def place_in_multiples(
 ) -> SearchResult | NoPlace:
     """The best place for a task group by the first option that has one, written to the ledger."""
     counts = cycle.report.search_counts
-    cut, moving = counts.cut, any(cycle.pipeline.moving(shape) for shape in task_group.by_shape())
+    cut = counts.cut
+    plain = len(task_group.by_shape()) == 1 and not any(map(cycle.pipeline.moving, task_group.by_shape()))
+    proven = True
+    doubted = False
     for option, pool in product(options, usable(cycle, pools)):
         for (group_choice,) in each_choice(cycle, (task_group,)):
-            gathering = _Gathering(cycle, job, group_choice)
+            gathering = _Gathered(cycle, job, group_choice)
             counts.trials += 1
-            for method in (gathering.dealt, gathering.mixed):
+            for method in (gathering.dealt, gathering.tried):
                 placements = cycle.ledger.attempt(method, option, pool)
                 if placements is not None:
                     return found_on(cycle, placements)
-    return NoPlace.of(bounded=moving or counts.cut > cut)
+        if plain or (option.pipeline > 1 and option.multiples):
+            continue
+        if not doubted and refuted(cycle, job, Demand((task_group,))):
+            counts.cut = cut  # whatever was cut short before, nothing was missed
+            return NoPlace.PROVEN
+        doubted = True
+        placed = _place_exactly(cycle, job, task_group, option, pool)
+        if isinstance(placed, SearchResult):
+            return placed
+        proven &= placed is NoPlace.PROVEN
+    if doubted and proven:
+        counts.cut = cut
+    return NoPlace.of(bounded=not proven or counts.cut > cut)
 
 
 def most_in_multiples(cycle: Cycle, job: Job, task_group: TaskGroup, option: GatherOption) -> int:
@@ -230,7 +263,7 @@ _Tasks = dict[Shape, list[tuple[PodSet, int]]]
 """By shape: how many of which pod sets."""
 
 
-class _Gathering:
+class _Gathered:
     """A task group, role minimums first, and the ways to place it under an option.
 
     A way that returns None may have written to the ledger: its caller rewinds.
@@ -275,29 +308,10 @@ class _Gathering:
             yield np.minimum(room, 1)
         yield room
 
-    def mixed(self, option: GatherOption, pool: Pool) -> list[Placement] | None:
-        """Several shapes: every row takes whatever mixture it has room for, or what is found in trying."""
-        if len(self._tasks) == 1:
+    def tried(self, option: GatherOption, pool: Pool) -> list[Placement] | None:
+        """Several shapes, in every order, inside one domain after the other."""
+        if len(self._tasks) == 1 or option.multiples:
             return None
-        if not self.moving and (option.pipeline == 1 or not option.multiples):
-            counts = [(self._cycle.fit_counts.of(shape).rows(pool), number) for shape, number in self._counts.items()]
-            tree = self._tree(np.add.reduce([np.minimum(rows, number) for rows, number in counts]))
-            try:
-                dealt = mixed_in_multiples(self._cycle, tree, option, self._counts, pool)
-                return None if dealt is None else self._pour_each(dealt, pool)
-            except OutOfBoundError:
-                self._cycle.report.search_counts.cut += 1
-        return None if option.multiples else self._tried(option, pool)
-
-    def _pour_each(self, dealt: dict[int, tuple[int, ...]], pool: Pool) -> list[Placement]:
-        placements: list[Placement] = []
-        for i, (shape, tasks) in enumerate(self._tasks.items()):
-            rows = np.repeat(list(dealt), [mix[i] for mix in dealt.values()])
-            placements += self._pour({shape: tasks}, rows, pool) or ()
-        return placements
-
-    def _tried(self, option: GatherOption, pool: Pool) -> list[Placement] | None:
-        """In every order, inside one domain after the other."""
         cycle, lead = self._cycle, max(self._counts, key=self._counts.__getitem__)
         tree = self._tree(cycle.fit_counts.of(lead).rows(pool))
         places = Quanta(tree, option).best_first(self._counts[lead])
@@ -327,55 +341,129 @@ class _Gathering:
         return placements
 
 
-# Several shapes in multiples.
+# Tasks of several shapes, or with rules between them.
 
 
-def mixed_in_multiples(
-    cycle: Cycle, tree: SlotTree, option: GatherOption, counts: Mapping[Shape, int], pool: Pool
-) -> dict[int, Mix] | None:
-    """Rows in the order in which they are filled, and how many tasks of each shape each takes, all in one place.
+def gathering_of(cycle: Cycle, job: Job, task_group: TaskGroup, option: GatherOption) -> Gathering:
+    """What an option asks for, in words of the integer program."""
+    return gathering_on(cycle, _any_rows(cycle, job, task_group), option, task_group.need)
 
-    `tree` has the room of each shape by itself. Of the places that take so many tasks by counting, which nearly always
-    tells, the first few are looked at.
-    """
-    if not len(Quanta(tree, option).holding(sum(counts.values()))):
-        return None
-    axes = Axes(cycle, counts, pool, in_multiples=bool(option.multiples))
-    kinds, alike = axes.kinds(tree.rows)
-    options = [axes.options(kind) for kind in alike]
-    max_by_kind = np.array([int((offsets.sum(axis=1) + values).max()) for offsets, values in options])
-    quanta = Quanta(replace(tree, room=max_by_kind[kinds]), option)
 
-    def taken(place: int, enough: Callable[[Ints], bool] | None = None) -> BlockCounts:
-        """What a place takes; of its parts those come first that may have to take some, since tasks stand there."""
-        if place >= len(tree.topology):
-            row = place - len(tree.topology)
-            return Row(int(tree.rows[row]), options[kinds[row]])
-        parts = quanta.parts(place)
-        parts = parts[quanta.top[parts] > 0]
-        begun = tree.held[parts] > 0
-        begun_parts, other_parts = (
-            map(in_steps, part_numbers.tolist()) for part_numbers in (parts[begun], parts[~begun])
+def in_common(options: Sequence[GatherOption]) -> GatherOption:
+    """An option that allows whatever one of several allows."""
+    shared = frozenset.intersection(*(frozenset(option.multiples) for option in options))
+    return GatherOption(max(option.tier for option in options), tuple(sorted(shared)))
+
+
+def _any_rows(cycle: Cycle, job: Job, task_group: TaskGroup) -> SlotTree:
+    """The job's tree, with the rows that take any of its tasks."""
+    rooms: list[Ints] = []
+    for tasks_left in task_group.remaining:
+        fit_counts = cycle.fit_counts.of(tasks_left.pod_set.shape).rows(Pool.FUTURE_IDLE)
+        rooms.append(np.minimum(fit_counts, tasks_left.left))
+    return slot_tree(cycle, task_group.sub, job, np.add.reduce(rooms))
+
+
+def gathering_on(cycle: Cycle, tree: SlotTree, option: GatherOption, count: int, only: int = -1) -> Gathering:
+    """The homes of an option, or `only` one of them, and the multiples of the places inside."""
+    topology, size = tree.topology, len(tree.topology)
+    quanta = Quanta(tree, option)
+    homes = np.full(len(cycle.nodes), -1, dtype=np.int64)
+    places = quanta.places if only < 0 else np.array([only])
+    places = places[(count + tree.held[places]) % quanta.whole == 0]
+    homes[tree.rows] = np.where(quanta.usable, tree.around(places), -1)
+    multiples: list[Multiples] = []
+    inner = [d for tier, d in topology.at_tier.items() if tier < option.tier]
+    for level in (size + np.arange(len(tree.rows)), *inner) if option.multiples and option.tier > 0 else ():
+        by_row = np.full(len(homes), -1, dtype=np.int64)
+        by_row[tree.rows] = tree.around(level[quanta.quantum[level] > 1])
+        by_row[homes < 0] = -1
+        if (by_row >= 0).any():
+            multiples.append(Multiples(by_row, quanta.quantum, tree.held))
+    return Gathering(homes, tuple(multiples))
+
+
+def _place_exactly(
+    cycle: Cycle, job: Job, task_group: TaskGroup, option: GatherOption, pool: Pool
+) -> SearchResult | NoPlace:
+    """A place by the integer program: in the first few domains that may hold a task group, one by one, then in any."""
+    demand, tree = Demand((task_group,)), _any_rows(cycle, job, task_group)
+    places = Quanta(tree, option).best_first(task_group.need).tolist()
+    closely, anywhere = places[: cycle.budget.mixed_places], places[cycle.budget.mixed_places :]
+    homes = [gathering_on(cycle, tree, option, task_group.need, place) for place in closely]
+    if anywhere:
+        homes.append(gathering_on(cycle, tree, option, task_group.need))
+    bounded = False
+    for gathering in homes:
+        placed = place_exactly(cycle, job, demand, ROOT, (pool,), gathering=gathering)
+        if isinstance(placed, SearchResult):
+            return placed
+        bounded |= placed is NoPlace.BOUNDED
+    return NoPlace.of(bounded=bounded)
+
+
+# Which tasks of a task group that has more than it needs.
+
+
+class Choices:
+    """The ways to choose a task group's tasks from its remaining tasks, those that follow its order first."""
+
+    def __init__(self, task_group: TaskGroup, bound: int) -> None:
+        """OutOfBoundError where there are more than a bound."""
+        max_counts = [min(tasks_left.left, task_group.need) for tasks_left in task_group.remaining]
+        if sum(max_counts) == task_group.need:
+            counts = np.array([max_counts], dtype=np.int64)
+        else:
+            if prod(number + 1 for number in max_counts[:-1]) > bound:
+                raise OutOfBoundError
+            counts = np.indices([number + 1 for number in max_counts[:-1]]).reshape(len(max_counts) - 1, -1).T
+            last_counts = task_group.need - counts.sum(axis=1)
+            counts = np.column_stack((counts, last_counts))[(last_counts >= 0) & (last_counts <= max_counts[-1])]
+        for role, minimum in task_group.roles.items():
+            positions = [
+                i for i, tasks_left in enumerate(task_group.remaining) if tasks_left.pod_set.role_number == role
+            ]
+            counts = counts[counts[:, positions].sum(axis=1) >= minimum]
+        self._task_group = task_group
+        self._counts: Ints = counts[::-1]  # the more of the first remaining tasks the better
+
+    def unlike(self) -> Iterator[TaskGroup]:
+        """The task group with exactly the tasks of one choice after the other, one for each mixture of shapes."""
+        shapes = [tasks_left.pod_set.shape.number for tasks_left in self._task_group.remaining]
+        seen: set[tuple[tuple[int, int], ...]] = set()
+        for number, counts in enumerate(self._counts.tolist()):
+            mix: Counter[int] = Counter()
+            for shape, count in zip(shapes, counts, strict=True):
+                mix[shape] += count
+            key = tuple(sorted(mix.items()))
+            if key not in seen:
+                seen.add(key)
+                yield self.task_group(number)
+
+    def task_group(self, number: int) -> TaskGroup:
+        """The task group with exactly the tasks of one choice."""
+        pairs = zip(self._task_group.remaining, self._counts[number].tolist(), strict=True)
+        return replace(
+            self._task_group,
+            remaining=tuple(RemainingTasks(tasks_left.pod_set, count) for tasks_left, count in pairs if count),
         )
-        return Sum(axes, chain((Sum(axes, begun_parts),), other_parts), enough)
-
-    def in_steps(place: int) -> BlockCounts:
-        return InSteps(taken(place), int(quanta.quantum[place]), int(tree.held[place]))
-
-    target = tuple(counts[shape] for shape in axes.shapes) + (0,) * (len(axes.most) - len(counts))
-    for place in cycle.first(iter(quanta.best_first(sum(target)).tolist()), cycle.budget.mixed_places):
-        place_counts = Sum(axes, (taken(place, partial(holds, mix=target)),))
-        if holds(place_counts.table, target):
-            mix_by_row = reversed(place_counts.unwind(target).items())
-            return {row: tuple(mix[axes.position(shape)] for shape in counts) for row, mix in mix_by_row}
-    return None
 
 
-class InSteps:
-    """A block of which only mixtures count that make a whole multiple together with what it holds."""
+def each_choice(cycle: Cycle, task_groups: tuple[TaskGroup, ...]) -> Iterator[tuple[TaskGroup, ...]]:
+    """Task groups that have more tasks than they need, with tasks of one choice after the other: for searches that
+    place given tasks. The first is what each of them takes in its order; a bound on their number is noted.
+    """
+    max_choices = cycle.budget.ways
 
-    def __init__(self, block: BlockCounts, quantum: int, already_held: int) -> None:
-        offsets, values = block.options
-        is_multiple = (offsets.sum(axis=1) + already_held) % quantum == 0
-        self.options: Options = offsets[is_multiple], values[is_multiple]
-        self.unwind = block.unwind
+    def choices(task_group: TaskGroup) -> Iterable[TaskGroup]:
+        if len(task_group.by_shape()) == 1 or task_group.firm():
+            return (task_group,)
+        try:
+            return islice(
+                Choices(task_group, cycle.budget.choices).unlike(), max_choices + 1
+            )  # one more shows that there are
+        except OutOfBoundError:
+            cycle.report.search_counts.cut += 1
+            return (task_group,)
+
+    return cycle.first(product(*map(choices, task_groups)), max_choices)
