@@ -463,7 +463,14 @@ export function least(view) {
                 "ul",
                 {},
                 found.ways.map((way) =>
-                  h("li", {}, way.text, way.exact ? "" : h("span", { class: "soft" }, way.counted ? " (counted, not tried)" : " (less may do)")),
+                  h(
+                    "li",
+                    {},
+                    way.text,
+                    way.exact
+                      ? ""
+                      : h("span", { class: "soft" }, way.counted ? " (counted, not tried)" : " (less may do)"),
+                  ),
                 ),
               ),
               found.notSettled.length
