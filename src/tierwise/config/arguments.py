@@ -19,7 +19,7 @@ _NUMBERS: Final = re.compile(
 _FLAGS: Final = re.compile(
     r".*Enable|.*\.enable|enable[A-Z].*"
     r"|allowWholeBundle|awareNetworkTopology|bothWays|crossNamespaceGangGroups|decline|disableDefaultQuotaPreemption"
-    r"|evictRemainder|kubernetes|lookAhead|sortBySize|strict"
+    r"|evictRemainder|kubernetes|lookAhead|sortBySize|strict|(.*\.)?persistState"
 )
 _LONGEST: Final = 40
 _WORDS: Final = {"true": True, "t": True, "1": True, "false": False, "f": False, "0": False}

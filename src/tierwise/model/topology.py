@@ -9,12 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import msgspec
 import numpy as np
 
-from tierwise.api.domain_amounts import Amount
 from tierwise.model.arrays import Floats, Ints, seal, summed
+
+if TYPE_CHECKING:
+    from tierwise.api.domain_amounts import Amount
 
 __all__ = [
     "HYPERNODES",

@@ -12,16 +12,19 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from itertools import chain
+from typing import TYPE_CHECKING
 
 import msgspec
 import numpy as np
 
 from tierwise.api.cycles import cycle_text, find_cycles
-from tierwise.api.domain_amounts import Amount
 from tierwise.api.limits import DEPTH, TIER
 from tierwise.api.natural import natural
 from tierwise.model.arrays import Ints, ranks
 from tierwise.model.topology import ROOT_NAME, Problem, Topology
+
+if TYPE_CHECKING:
+    from tierwise.api.domain_amounts import Amount
 
 __all__ = ["Declared", "build_tree"]
 

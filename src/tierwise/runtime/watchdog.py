@@ -240,9 +240,9 @@ def _outwards(frame: FrameType | None) -> Iterator[FrameType]:
 
 def _asked(local: dict[str, Any]) -> dict[str, str]:
     """The plugin that a frame with these variables was calling, and its method."""
-    plugin_call = local.get("asked")
-    if isinstance(plugin_call, Asked):
-        return {"plugin": plugin_call.name, "method": plugin_call.method}
+    for value in list(local.values()):
+        if isinstance(value, Asked):
+            return {"plugin": value.name, "method": value.method}
     if isinstance(local.get("self"), CyclePlugins) and "factories" in local and "choice" in local:
         return {"plugin": str(local["choice"].name), "method": "__init__"}
     return {}

@@ -204,13 +204,13 @@ def test_a_gang_below_its_minimum_restarts_as_a_whole(tmp_path: Path) -> None:
 
 
 def test_no_plan_says_why(tmp_path: Path) -> None:
-    """Where the rest of the cluster is full, the pods that would have to go find no other place."""
+    """Where the rest of the cluster is full, the pods that would have to move find no other place."""
     world = draw(RACKS, node="gpu=4", running="n2:gpu=4 n3:gpu=4")
     file = _file(tmp_path, world, gang("a", tasks=2, each="gpu=4", on="n0 n1"))
 
     found = answer("defrag", "-f", file, "--for", "4x2@1")
 
-    assert "the pods that would have to go find no other place" in found["reason"]
+    assert "the pods that would have to move find no other place" in found["reason"]
     assert found["exact"]
 
 

@@ -99,4 +99,4 @@ def test_a_pod_that_never_came_to_fail(tmp_path: Path) -> None:
     done = run("submit", "-f", file, "--until", "10s", "--fail", "trian-0=1@1s", width=200)
 
     assert 0 == done.exit_code
-    assert "it does not run (did you mean default/train-0?)" in done.stdout
+    assert "it is not running (did you mean default/train-0?)" in done.stdout

@@ -147,7 +147,7 @@ def test_it_goes_with_a_required_level() -> None:
     """As in Kueue, whose replicas are placed in one domain each."""
     text = json.dumps({"workloadLabelSelectors": MAIN, "rules": [rule("0.5")]})
     why = run(WORLD, kueue_gang("g", 1, topology_spreading=text))[1]
-    assert "it counts beside kueue.x-k8s.io/podset-required-topology" in why["g-0"]
+    assert "it needs kueue.x-k8s.io/podset-required-topology, which is missing" in why["g-0"]
 
 
 def test_a_namespace_selects_in_sixty_four_ways() -> None:

@@ -95,7 +95,7 @@ def test_young_pods_stay(arguments: dict[str, Any], marks: dict[str, str], ago: 
     if not goes:
         (attempt,) = found.eviction_attempts["default/urgent"]
         assert attempt.obstacle is not None
-        assert "eviction-cost spares 2" in attempt.obstacle.text
+        assert "eviction-cost protects 2" in attempt.obstacle.text
 
 
 def test_a_queue_says_how_long() -> None:

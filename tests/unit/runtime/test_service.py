@@ -25,6 +25,9 @@ class _Cluster:
     def synced(self, timeout: float = 0.0) -> bool:
         return self.filled
 
+    def leading(self) -> bool:
+        return False
+
     def secret(self, namespace: str, name: str) -> dict[str, str]:
         raise AssertionError("nobody fetches anything")
 
