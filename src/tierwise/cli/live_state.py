@@ -35,9 +35,13 @@ def live_state(cluster: LiveCluster) -> list[Raw]:
     access = connect(cluster.kubeconfig, cluster.context, in_cluster=False)
     from tierwise.kube.once import list_once
 
+    left_out: list[str] = []
     with show_progress("reading the cluster"):
         now = time.time()
-        return list(saved(asyncio.run(list_once(access, _left_out)), now))
+        state = list(saved(asyncio.run(list_once(access, left_out.append)), now))
+    for plural in left_out:  # told of a cluster that could be read: else the error says what is missing
+        click.echo(f"tierwise: you may not list {plural}: they are left out", err=True)
+    return state
 
 
 def live_objects(cluster: LiveCluster) -> Objects:
@@ -46,7 +50,3 @@ def live_objects(cluster: LiveCluster) -> Objects:
     from tierwise.port import Objects
 
     return Objects.of((codec.decode(raw), raw) for raw in live_state(cluster))
-
-
-def _left_out(plural: str) -> None:
-    click.echo(f"tierwise: you may not list {plural}: they are left out", err=True)
