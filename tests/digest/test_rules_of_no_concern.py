@@ -75,12 +75,21 @@ def _copied(value: Any) -> Any:
     return [_copied(one) for one in value] if isinstance(value, list) else value
 
 
+_WEAKER: Final = {
+    "everything/27": "a gang gathered in pipelines and multiples is counted, which is no proof where a filter moves",
+}
+"""Scenes in which a rule of no concern takes the proof from a *never*: the gang waits either way."""
+
+
 def _changed(names: Sequence[str], scenes: Iterator[tuple[str, Callable[[], Case]]]) -> list[str]:
     """The scenes that are decided otherwise with some rules, with both decisions."""
     changed = []
     for name, make in scenes:
         plain = decided(name, make).decision
         with_rules = decided(name, partial(_made_with, make, [RULES[rule] for rule in names])).decision
+        if name in _WEAKER:
+            plain = plain.replace(":never:CannotGather", ":not-now:CannotGather")
+            with_rules = with_rules.replace(":never:CannotGather", ":not-now:CannotGather")
         if plain != with_rules:
             changed.append(f"{name}\n  {plain[:300]}\n  {with_rules[:300]}")
     return changed

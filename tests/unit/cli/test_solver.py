@@ -33,8 +33,8 @@ DECIDING = {
     "bench": (),
 }
 OTHERS = (
-    "nodes ask attention hold release forgive forget windows top validate topology reconcile snapshot plugins config features crds "
-    "controllers webhook audit probe advertise-bandwidth completion version"
+    "nodes ask attention hold release forgive forget windows top validate topology reconcile snapshot plugins config "
+    "features crds controllers webhook audit probe advertise-bandwidth completion version"
 )
 POD = """
 {apiVersion: v1, kind: Pod, metadata: {name: p}, spec: {schedulerName: tierwise, containers: [{name: a}]}}
