@@ -49,6 +49,8 @@ NOT_HERE = {
         "is about an installation: `make e2e` has one"
     ),
     r"--traces ": "needs the extra `tracing`",
+    r"tierwise ask \w": "asks a scheduler with --answers: `make e2e` has one",
+    r"audit --journal": "needs the extra `audit`: tests/unit/cli/test_audit_plans.py types it",
     r"\.tierwise\\\.io/expected-start": "is about a mark that a running scheduler writes",
     r"\btierwise bench\b": "measures for minutes",
     r"--preset aws": "needs labels that a provider writes: tests/unit/discovery has them",
