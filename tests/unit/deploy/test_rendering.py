@@ -90,6 +90,7 @@ ALIKE = {
     ("discovery-files",): ("discovery.files=tierwise-discovery-files",),
     ("journal",): ("scheduler.journal.enabled=true",),
     ("job-ssh",): ("controllers.sshKeys=true",),
+    ("answers",): ("answers.enabled=true",),
     ("discovery-secret",): ("discovery.secrets[0].namespace=tierwise", "discovery.secrets[0].name=tierwise-discovery"),
 }
 """Components, and the values of the chart that stand for them."""
