@@ -12,7 +12,7 @@ from tests.support.depth import examples
 
 from tierwise.actions.eviction.by_pod import at_least, fewest, fewest_in_multiples, rates
 from tierwise.actions.eviction.node_costs import NodeCosts
-from tierwise.actions.placement.quanta import Quanta, SlotTree
+from tierwise.actions.placement.slots import Quanta, SlotTree
 from tierwise.framework.extension import GatherOption
 from tierwise.model.arrays import Ints
 from tierwise.model.tree import Declared, build_tree

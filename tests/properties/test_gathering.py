@@ -13,7 +13,7 @@ from tests.support.gather_reference import best_place, boxes, distribution, mixt
 from tests.support.strategies import trees
 
 from tierwise.actions.placement.program import Program, Question, Scope, Unit
-from tierwise.actions.placement.quanta import Quanta, SlotTree, gathering_on
+from tierwise.actions.placement.slots import Quanta, SlotTree, gathering_on
 from tierwise.config.profile import DEFAULT
 from tierwise.explain.second_solver import solvable
 from tierwise.framework.cycle import Cycle

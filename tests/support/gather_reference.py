@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import product
 
-from tierwise.actions.placement.quanta import SlotTree
+from tierwise.actions.placement.slots import SlotTree
 from tierwise.framework.extension import GatherOption
 from tierwise.model.topology import ROOT
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from tierwise.actions.diagnosis.causes import NOT_TOGETHER, causes, once_full
 from tierwise.actions.placement.demand import TaskGroup, everything
-from tierwise.actions.placement.quanta import Quanta, SlotTree, slot_tree
+from tierwise.actions.placement.slots import Quanta, SlotTree, slot_tree
 from tierwise.api.plurals import count, verb
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.extension import GatherOption

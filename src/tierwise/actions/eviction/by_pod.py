@@ -23,7 +23,7 @@ from tierwise.actions.eviction.price_bounds import Price
 from tierwise.actions.eviction.victims import EvictionPlan, choose
 from tierwise.actions.placement.bounds import Room, may_hold_all
 from tierwise.actions.placement.demand import Demand
-from tierwise.actions.placement.quanta import Quanta, slot_tree
+from tierwise.actions.placement.slots import Quanta, slot_tree
 from tierwise.framework.bundle import Bundles
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.extension import Preemptor

@@ -30,7 +30,6 @@ from tierwise.actions.placement.problem import (
 )
 from tierwise.actions.placement.program import (
     Dealt,
-    Multiples,
     No,
     Program,
     Question,
@@ -39,6 +38,7 @@ from tierwise.actions.placement.program import (
     Unit,
     Wanted,
 )
+from tierwise.actions.placement.slots import Gathering, gathering_of, in_common
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.extension import Ask
 from tierwise.framework.ledger import Pool, job_ready, lacking_of, ready_tasks
@@ -52,7 +52,6 @@ from tierwise.model.snapshot import Ground
 from tierwise.model.topology import ROOT
 
 __all__ = [
-    "Gathering",
     "LimitOf",
     "Wish",
     "obstacles",
@@ -233,20 +232,11 @@ def obstacles(cycle: Cycle, job: Job, demand: Demand, *, alone: bool = False) ->
     return enough
 
 
-class Gathering(msgspec.Struct, frozen=True, eq=False):
-    """Where tasks that are gathered may go: all of them to one home, by row, and how many each place takes."""
-
-    homes: Ints
-    multiples: tuple[Multiples, ...]
-
-
 def _widest_gathering(cycle: Cycle, job: Job, demand: Demand) -> Gathering | None:
     """What any option to gather a job asks for; None for a job that is not gathered."""
     options = cycle.pipeline.gather_options(job, demand.need)
     if not options:
         return None
-    from tierwise.actions.placement.quanta import gathering_of, in_common  # rarely needed
-
     return gathering_of(cycle, job, demand.task_groups[0], in_common(options))
 
 
